@@ -1,0 +1,102 @@
+"""From where the agent is and wants to be to the point it should head for next."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import torch as th
+
+from proq_agent.planner import Hops, KeypointGraph, Routes
+from proq_agent.policies import ProQPolicy
+
+
+class _Goals(NamedTuple):
+    """What is known of the goals that the agent was last asked for, row by row."""
+
+    points: np.ndarray
+    latents: th.Tensor
+    embeddings: th.Tensor
+    routes: Routes
+    version: int
+
+
+class Navigator:
+    """
+    Plans over a frozen map. A goal's routes are computed when it is first asked for and kept while it stays.
+
+    :param policy: holds φ, d and the keypoints; must not change while the navigator is in use
+    :param max_hop: τ, the longest distance that is trusted as a single hop
+    :param reach: a keypoint nearer than this counts as reached
+    """
+
+    def __init__(self, policy: ProQPolicy, max_hop: float, reach: float) -> None:
+        self.policy = policy
+        with th.no_grad():
+            points = policy.keypoints
+            self.latents = policy.encode(points)
+            self.embeddings = policy.embedder(self.latents)
+            distances = policy.quasimetric.pairwise(self.embeddings, self.embeddings)
+        self.graph = KeypointGraph(distances.cpu().numpy(), max_hop, reach, points.cpu().numpy())
+        self._goals: _Goals | None = None
+
+    @th.no_grad()
+    def next_hops(self, achieved: th.Tensor, desired: np.ndarray) -> tuple[Hops, th.Tensor]:
+        """
+        The next target of each row.
+
+        :param achieved: ``[B, goal_dim]`` where the agents are, on the policy's device
+        :param desired: ``[B, goal_dim]`` where they want to be
+        :return: the chosen hops, and the latents ``[B, latent_dim]`` of their targets
+        """
+        goals = self._known_goals(desired)
+        embeddings = self.policy.embedder(self.policy.encode(achieved))
+        to_keypoints = self.policy.quasimetric.pairwise(embeddings, self.embeddings)
+        to_goal = self.policy.quasimetric(embeddings, goals.embeddings)
+        hops = self.graph.next_hops(goals.routes, to_keypoints.cpu().numpy(), to_goal.cpu().numpy())
+        return hops, self._target_rows(self.latents, goals.latents, hops)
+
+    def targets(self, hops: Hops, desired: np.ndarray) -> np.ndarray:
+        """The points in goal space ``[B, goal_dim]`` that the hops lead to."""
+        assert self.graph.points is not None
+        is_goal = hops.target == self.graph.n_keypoints
+        return np.where(is_goal[:, None], desired, self.graph.points[np.where(is_goal, 0, hops.target)])
+
+    def _target_rows(self, keypoint_rows: th.Tensor, goal_rows: th.Tensor, hops: Hops) -> th.Tensor:
+        if len(hops.target) == 1:
+            row = int(hops.target[0])
+            return goal_rows if row == self.graph.n_keypoints else keypoint_rows[row : row + 1]
+        target = th.as_tensor(hops.target, device=keypoint_rows.device)
+        is_goal = target == self.graph.n_keypoints
+        return th.where(is_goal[:, None], goal_rows, keypoint_rows[target.masked_fill(is_goal, 0)])
+
+    def _known_goals(self, desired: np.ndarray) -> _Goals:
+        known = self._goals
+        if known is None or known.version != self.graph.version or known.points.shape != desired.shape:
+            self._goals = self._plan(desired)
+        elif not np.array_equal(known.points, desired):
+            changed = np.flatnonzero((known.points != desired).any(axis=1))
+            new = self._plan(desired[changed])
+            rows = th.as_tensor(changed, device=new.latents.device)
+            self._goals = _Goals(
+                desired.copy(),
+                known.latents.index_copy(0, rows, new.latents),
+                known.embeddings.index_copy(0, rows, new.embeddings),
+                Routes(*(_replaced(old, changed, part) for old, part in zip(known.routes, new.routes, strict=True))),
+                known.version,
+            )
+        assert self._goals is not None
+        return self._goals
+
+    def _plan(self, desired: np.ndarray) -> _Goals:
+        points = th.as_tensor(desired, dtype=th.float32, device=self.latents.device)
+        latents = self.policy.encode(points)
+        embeddings = self.policy.embedder(latents)
+        to_goal = self.policy.quasimetric.pairwise(self.embeddings, embeddings).T
+        return _Goals(desired.copy(), latents, embeddings, self.graph.routes(to_goal.cpu().numpy()), self.graph.version)
+
+
+def _replaced(old: np.ndarray, rows: np.ndarray, new: np.ndarray) -> np.ndarray:
+    result = old.copy()
+    result[rows] = new
+    return result

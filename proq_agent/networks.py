@@ -1,0 +1,108 @@
+"""The network blocks of the paper's table 2: residual MLPs, input standardisation, random Fourier features."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+
+import torch as th
+from torch import nn
+
+
+class MLP(nn.Module):
+    """
+    Hidden layers of GELU units, then a linear output.
+
+    :param input_dim: number of input features
+    :param hidden_sizes: width of each hidden layer
+    :param output_dim: number of outputs
+    :param residual: add each hidden layer's input to its output where the widths agree
+    :param layer_norm: normalise before each activation
+    :param dropout: share of the hidden units that is dropped in training
+    """
+
+    def __init__(
+        self,
+        input_dim: int,
+        hidden_sizes: Sequence[int],
+        output_dim: int,
+        *,
+        residual: bool = False,
+        layer_norm: bool = False,
+        dropout: float = 0.0,
+    ) -> None:
+        super().__init__()
+        if not 0.0 <= dropout < 1.0:
+            raise ValueError(f"dropout must lie in [0, 1), got {dropout}")
+        widths = [input_dim, *hidden_sizes]
+        self.hidden = nn.ModuleList(nn.Linear(a, b) for a, b in itertools.pairwise(widths))
+        self.norms = nn.ModuleList(nn.LayerNorm(b) if layer_norm else nn.Identity() for b in hidden_sizes)
+        self.output = nn.Linear(widths[-1], output_dim)
+        self.skips = [residual and a == b for a, b in itertools.pairwise(widths)]
+        self.dropout = dropout
+
+    def forward(self, x: th.Tensor, generator: th.Generator | None = None) -> th.Tensor:
+        """
+        :param x: ``[..., input_dim]``
+        :param generator: source of the dropout masks, so that they do not depend on torch's global state
+        """
+        for layer, norm, skip in zip(self.hidden, self.norms, self.skips, strict=True):
+            h = nn.functional.gelu(norm(layer(x)))
+            if self.dropout and self.training:
+                keep = 1.0 - self.dropout
+                h = h * (th.rand(h.shape, generator=generator, device=h.device) < keep) / keep
+            x = x + h if skip else h
+        return self.output(x)
+
+
+class Standardise(nn.Module):
+    """
+    Shift and scale by statistics of the data, which are saved with the weights.
+
+    :param dim: number of features
+    """
+
+    mean: th.Tensor
+    std: th.Tensor
+
+    def __init__(self, dim: int) -> None:
+        super().__init__()
+        self.register_buffer("mean", th.zeros(dim))
+        self.register_buffer("std", th.ones(dim))
+
+    def fit(self, data: th.Tensor) -> None:
+        """Take the statistics of ``data``; a feature that never changes is only shifted."""
+        std, mean = th.std_mean(data.double(), dim=0, correction=0)
+        self.mean.copy_(mean)
+        self.std.copy_(th.where(std > 1e-6, std, th.ones_like(std)))
+
+    def forward(self, x: th.Tensor) -> th.Tensor:
+        return (x - self.mean) / self.std
+
+    def inverse(self, x: th.Tensor) -> th.Tensor:
+        return x * self.std + self.mean
+
+
+class FourierFeatures(nn.Module):
+    """
+    Append sines and cosines of random projections: an MLP alone is slow to learn the sharp turns of a maze.
+
+    :param input_dim: number of input features
+    :param n_features: number of features to append, half sines and half cosines; 0 leaves the input as it is
+    :param scale: standard deviation of the frequencies
+    """
+
+    frequencies: th.Tensor
+
+    def __init__(self, input_dim: int, n_features: int, scale: float) -> None:
+        super().__init__()
+        if n_features < 0 or n_features % 2:
+            raise ValueError(f"the number of Fourier features must be even and not negative, got {n_features}")
+        self.register_buffer("frequencies", scale * th.randn(input_dim, n_features // 2))
+        self.output_dim = input_dim + n_features
+
+    def forward(self, x: th.Tensor) -> th.Tensor:
+        if self.output_dim == x.shape[-1]:
+            return x
+        phases = x @ self.frequencies
+        return th.cat([x, phases.sin(), phases.cos()], dim=-1)

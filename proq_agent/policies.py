@@ -1,0 +1,171 @@
+"""All that ProQ learns, as one module: the map of the goal space and the controller that follows it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch as th
+from gymnasium import spaces
+from stable_baselines3.common.policies import BasePolicy
+from stable_baselines3.common.type_aliases import PyTorchObs, Schedule
+from torch import nn
+
+from proq_agent.networks import MLP, FourierFeatures, Standardise
+from proq_agent.quasimetric import Quasimetric
+
+GOAL_KEYS = ("observation", "achieved_goal", "desired_goal")
+
+
+def check_goal_spaces(observation_space: spaces.Space, action_space: spaces.Space) -> None:
+    """
+    :raises ValueError: if these are not the spaces of a goal environment with continuous, bounded actions
+    """
+    if not isinstance(observation_space, spaces.Dict) or not set(GOAL_KEYS) <= set(observation_space.spaces):
+        raise ValueError(
+            f"ProQ needs a Dict observation space with the keys {', '.join(GOAL_KEYS)}, got {observation_space}; "
+            "wrap the environment in wrappers.GoalDict"
+        )
+    for key in GOAL_KEYS:
+        space = observation_space[key]
+        if not isinstance(space, spaces.Box) or len(space.shape) != 1:
+            raise ValueError(f"ProQ needs a flat Box for {key!r}, got {space}; flatten it first")
+    if observation_space["achieved_goal"].shape != observation_space["desired_goal"].shape:
+        raise ValueError("achieved_goal and desired_goal must have the same shape: both are points in goal space")
+    if not isinstance(action_space, spaces.Box) or len(action_space.shape) != 1:
+        raise ValueError(f"ProQ needs a flat Box action space, got {action_space}")
+    if not np.isfinite([action_space.low, action_space.high]).all():
+        raise ValueError(f"ProQ needs a bounded action space, got {action_space}")
+
+
+class ProQPolicy(BasePolicy):
+    """
+    Encoder φ, quasimetric d, classifier ψ, actor π and keypoints p_k, with the statistics that standardise inputs.
+
+    Called as a policy it is the controller alone: it heads straight for ``desired_goal``.
+
+    :param observation_space: Dict with ``observation``, ``achieved_goal`` and ``desired_goal``
+    :param action_space: bounded Box
+    :param lr_schedule: not used here: the algorithm owns the optimisers
+    :param n_keypoints: K
+    :param latent_dim: dimension of z = φ(s)
+    :param n_components: number of components of the quasimetric
+    :param component_size: number of intervals in each component
+    :param hidden_sizes: hidden layers of all four networks
+    :param dropout: of the actor
+    :param n_fourier_features: random Fourier features appended to φ's input; 0 for none
+    :param fourier_scale: standard deviation of their frequencies, on standardised inputs
+    """
+
+    action_low: th.Tensor
+    action_high: th.Tensor
+    keypoint_low: th.Tensor
+    keypoint_high: th.Tensor
+
+    def __init__(
+        self,
+        observation_space: spaces.Space,
+        action_space: spaces.Space,
+        lr_schedule: Schedule | None = None,
+        *,
+        n_keypoints: int = 100,
+        latent_dim: int = 16,
+        n_components: int = 64,
+        component_size: int = 8,
+        hidden_sizes: Sequence[int] = (512, 512, 512),
+        dropout: float = 0.1,
+        n_fourier_features: int = 0,
+        fourier_scale: float = 2.0,
+    ) -> None:
+        check_goal_spaces(observation_space, action_space)
+        super().__init__(observation_space, action_space)
+        for name, value in (
+            ("n_keypoints", n_keypoints),
+            ("latent_dim", latent_dim),
+            ("n_components", n_components),
+        ):
+            if value < 1:
+                raise ValueError(f"{name} must be at least 1, got {value}")
+        assert isinstance(observation_space, spaces.Dict) and isinstance(action_space, spaces.Box)
+        observation_dim = observation_space["observation"].shape[0]  # type: ignore[index]
+        goal_dim = observation_space["achieved_goal"].shape[0]  # type: ignore[index]
+        action_dim = action_space.shape[0]
+
+        self.observation_scaler = Standardise(observation_dim)
+        self.goal_scaler = Standardise(goal_dim)
+        self.fourier = FourierFeatures(goal_dim, n_fourier_features, fourier_scale)
+        self.encoder = MLP(self.fourier.output_dim, hidden_sizes, latent_dim, residual=True)
+        self.embedder = MLP(latent_dim, hidden_sizes, n_components * component_size)
+        self.quasimetric = Quasimetric(n_components)
+        self.classifier = MLP(latent_dim, hidden_sizes, 1, residual=True, layer_norm=True)
+        self.actor = MLP(observation_dim + latent_dim, hidden_sizes, action_dim, residual=True, dropout=dropout)
+        self.log_std = nn.Parameter(th.zeros(action_dim))
+        # In standardised coordinates, so that one step size fits every axis; see `keypoints`.
+        self.standard_keypoints = nn.Parameter(th.zeros(n_keypoints, goal_dim), requires_grad=False)
+        self.register_buffer("keypoint_low", th.zeros(goal_dim))
+        self.register_buffer("keypoint_high", th.zeros(goal_dim))
+        self.register_buffer("action_low", th.as_tensor(action_space.low, dtype=th.float32))
+        self.register_buffer("action_high", th.as_tensor(action_space.high, dtype=th.float32))
+
+    @property
+    def n_keypoints(self) -> int:
+        return len(self.standard_keypoints)
+
+    @property
+    def keypoints(self) -> th.Tensor:
+        """``[K, goal_dim]``, the keypoints p_k as points in goal space."""
+        return self.goal_scaler.inverse(self.standard_keypoints.detach())
+
+    def encode(self, goals: th.Tensor) -> th.Tensor:
+        """φ: points of goal space to latents."""
+        return self.encode_standard(self.goal_scaler(goals))
+
+    def encode_standard(self, standard_goals: th.Tensor) -> th.Tensor:
+        """φ of points that are already standardised."""
+        return self.encoder(self.fourier(standard_goals))
+
+    def action_distribution(
+        self, observations: th.Tensor, latents: th.Tensor, generator: th.Generator | None = None
+    ) -> tuple[th.Tensor, th.Tensor]:
+        """
+        π(· | s, z): mean and standard deviation of a Gaussian over actions scaled to [-1, 1].
+
+        :param generator: source of the dropout masks in training
+        """
+        inputs = th.cat([self.observation_scaler(observations), latents], dim=-1)
+        return self.actor(inputs, generator).tanh(), self.log_std.exp()
+
+    def scale_actions(self, actions: th.Tensor) -> th.Tensor:
+        """From the action space to [-1, 1]."""
+        return 2.0 * (actions - self.action_low) / (self.action_high - self.action_low) - 1.0
+
+    def act(
+        self,
+        observations: th.Tensor,
+        latents: th.Tensor,
+        deterministic: bool = False,
+        generator: th.Generator | None = None,
+    ) -> th.Tensor:
+        """
+        An action of the action space for each observation.
+
+        :param latents: where to go, z = φ(target)
+        :param deterministic: the mean instead of a sample
+        :param generator: source of the samples
+        """
+        mean, std = self.action_distribution(observations, latents)
+        if not deterministic:
+            noise = th.randn(mean.shape, generator=generator, device=mean.device)
+            mean = (mean + std * noise).clamp(-1.0, 1.0)
+        return self.action_low + 0.5 * (mean + 1.0) * (self.action_high - self.action_low)
+
+    def forward(self, observation: PyTorchObs, deterministic: bool = False) -> th.Tensor:
+        return self._predict(observation, deterministic)
+
+    def _predict(self, observation: PyTorchObs, deterministic: bool = False) -> th.Tensor:
+        assert isinstance(observation, dict)
+        latents = self.encode(observation["desired_goal"].float())
+        return self.act(observation["observation"].float(), latents, deterministic)
+
+
+MultiInputPolicy = ProQPolicy

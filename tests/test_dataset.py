@@ -1,0 +1,221 @@
+"""Behaviour of the dataset: what it accepts, what it refuses and what it draws."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+import torch as th
+from gymnasium import spaces
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from proq_agent.dataset import GoalDataset, GoalSampling
+
+
+def numbered(lengths: list[int], **kwargs) -> GoalDataset:
+    """Trajectories whose observation is (trajectory, step) and whose action is the step."""
+    trajectory = np.repeat(np.arange(len(lengths)), lengths)
+    step = np.concatenate([np.arange(n) for n in lengths])
+    terminals = np.concatenate([np.arange(n) == n - 1 for n in lengths])
+    return GoalDataset(np.stack([trajectory, step], 1).astype(np.float32), step[:, None] * 1.0, terminals, **kwargs)
+
+
+@settings(max_examples=30, deadline=None)
+@given(lengths=st.lists(st.integers(2, 9), min_size=1, max_size=5), seed=st.integers(0, 99))
+def test_transitions_and_actor_goals_stay_within_their_trajectory(lengths, seed):
+    dataset = numbered(lengths)
+    batch = dataset.sample(64, th.Generator().manual_seed(seed))
+    assert th.equal(batch.next_achieved_goals[:, 0], batch.achieved_goals[:, 0])
+    assert th.equal(batch.next_achieved_goals[:, 1], batch.achieved_goals[:, 1] + 1)
+    assert th.equal(batch.actions[:, 0], batch.achieved_goals[:, 1])
+    assert th.equal(batch.actor_goals[:, 0], batch.achieved_goals[:, 0])
+    assert (batch.actor_goals[:, 1] > batch.achieved_goals[:, 1]).all()
+    assert dataset.n_transitions == sum(lengths) - len(lengths)
+    assert dataset.n_trajectories == len(lengths)
+
+
+def test_every_transition_is_drawn_equally_often_and_value_goals_are_uniform():
+    dataset = numbered([3, 8])
+    batch = dataset.sample(90_000, th.Generator().manual_seed(0))
+    _, counts = th.unique(batch.observations, dim=0, return_counts=True)
+    assert len(counts) == 9 and (counts / 10_000 - 1).abs().max() < 0.05
+    _, counts = th.unique(batch.value_goals, dim=0, return_counts=True)
+    assert len(counts) == 11 and (counts * 11 / 90_000 - 1).abs().max() < 0.06
+
+
+def test_actor_goals_lie_at_geometric_offsets():
+    dataset = numbered([5000])
+    batch = dataset.sample(50_000, th.Generator().manual_seed(0), GoalSampling(discount=0.9))
+    early = batch.observations[:, 1] < 4000
+    offsets = (batch.actor_goals - batch.achieved_goals)[early, 1]
+    assert offsets.min() == 1
+    assert offsets.mean().item() == pytest.approx(10.0, rel=0.03)
+    assert (offsets == 1).float().mean().item() == pytest.approx(0.1, abs=0.01)
+
+
+def test_near_goals_are_nearer_than_uniform_ones_in_every_scale():
+    rng = np.random.default_rng(0)
+    states = rng.uniform(size=(2000, 2)).astype(np.float32) * [1.0, 1000.0]
+    dataset = GoalDataset(states, np.zeros((2000, 1)), np.arange(2000) % 10 == 9)
+    sampling = GoalSampling(value_near_share=0.5, actor_near_share=0.25, near_candidates=500)
+    batch = dataset.sample(400, th.Generator().manual_seed(0), sampling)
+    scale = th.tensor([1.0, 1000.0])
+    apart = ((batch.value_goals - batch.achieved_goals) / scale).norm(dim=1)
+    assert apart[:200].max() < 0.2 < apart[200:].median()
+    assert ((batch.actor_goals - batch.achieved_goals) / scale).norm(dim=1)[:100].max() < 0.2
+
+
+def test_sampling_repeats_with_the_generator_and_leaves_global_randomness_alone():
+    dataset = numbered([20, 30])
+    state = th.get_rng_state()
+    one, two = (dataset.sample(16, th.Generator().manual_seed(5), GoalSampling(value_near_share=0.5)) for _ in range(2))
+    assert all(th.equal(a, b) for a, b in zip(one, two, strict=True))
+    assert th.equal(state, th.get_rng_state())
+
+
+def test_cut_transitions_are_neither_drawn_nor_crossed():
+    dataset = numbered([10])
+    dataset.cut(np.array([4]))
+    batch = dataset.sample(2000, th.Generator().manual_seed(0))
+    start, goal = batch.achieved_goals[:, 1], batch.actor_goals[:, 1]
+    assert not (start == 4).any()
+    assert ((start < 4) == (goal <= 4)).all()
+    dataset.cut(np.array([], dtype=int))
+    assert dataset.n_transitions == 9
+
+
+@pytest.mark.parametrize("rows", [[-1], [10]])
+def test_cut_refuses_rows_that_do_not_exist(rows):
+    with pytest.raises(ValueError, match=r"0\.\.9"):
+        numbered([10]).cut(np.array(rows))
+
+
+def test_cut_refuses_to_leave_nothing():
+    with pytest.raises(ValueError, match="no transition"):
+        numbered([3]).cut(np.array([0, 1]))
+
+
+def good() -> dict[str, np.ndarray]:
+    return {
+        "observations": np.zeros((6, 3), np.float32),
+        "actions": np.zeros((6, 2), np.float32),
+        "terminals": np.array([0, 0, 1, 0, 0, 1], bool),
+        "achieved_goals": np.zeros((6, 2), np.float32),
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("observations", np.full((6, 3), np.nan), "observations row 0 is not finite"),
+        ("actions", np.where(np.arange(6)[:, None] == 3, np.inf, np.zeros((6, 2))), "actions row 3 is not finite"),
+        ("actions", np.zeros((5, 2)), "actions has 5 rows but observations has 6"),
+        ("achieved_goals", np.zeros((7, 2)), "achieved_goals has 7 rows"),
+        ("observations", np.zeros(6), r"observations has shape (6,)"),
+        ("observations", np.array([["a"] * 3] * 6), "observations has dtype"),
+        ("actions", np.zeros((6, 2), complex), "actions has dtype complex128"),
+        ("terminals", np.array([0, 0, 1, 0, 0, 0], bool), "terminals row 5, the last, is not set"),
+        ("terminals", np.array([0, 0, 1, 1, 0, 1], bool), "ends at row 3 has a single row"),
+        ("terminals", np.zeros(4, bool), "terminals has shape (4,)"),
+        ("terminals", np.array([0, 0, 2, 0, 0, 1]), "booleans or 0 and 1"),
+    ],
+)
+def test_bad_arrays_are_refused_by_name_and_row(name, value, message):
+    with pytest.raises(ValueError, match=re.escape(message)):
+        GoalDataset(**(good() | {name: value}))
+
+
+def test_an_empty_dataset_is_refused():
+    with pytest.raises(ValueError, match="empty"):
+        GoalDataset(np.zeros((0, 2)), np.zeros((0, 1)), np.zeros(0, bool))
+
+
+def test_actions_outside_the_space_are_refused_except_on_last_rows():
+    arrays = good()
+    arrays["actions"][2] = 5.0
+    space = spaces.Box(-1.0, 1.0, (2,))
+    GoalDataset(**arrays, action_space=space)
+    arrays["actions"][4] = -1.5
+    with pytest.raises(ValueError, match="actions row 4"):
+        GoalDataset(**arrays, action_space=space)
+    with pytest.raises(ValueError, match="2 features"):
+        GoalDataset(**arrays, action_space=spaces.Box(-1.0, 1.0, (3,)))
+
+
+def test_npz_round_trip(tmp_path):
+    np.savez(tmp_path / "data.npz", **good())
+    dataset = GoalDataset.from_npz(tmp_path / "data.npz")
+    assert dataset.observations.shape == (6, 3) and dataset.achieved_goals.shape == (6, 2)
+    assert "2 trajectories, 4 transitions" in repr(dataset)
+
+
+def test_damaged_or_foreign_npz_files_are_named(tmp_path):
+    np.savez(tmp_path / "whole.npz", **good())
+    (tmp_path / "half.npz").write_bytes((tmp_path / "whole.npz").read_bytes()[:200])
+    np.savez(tmp_path / "foreign.npz", images=np.zeros(3))
+    np.savez(tmp_path / "pickled.npz", observations=np.array([{}], dtype=object))
+    with pytest.raises(ValueError, match=r"half\.npz is not a whole"):
+        GoalDataset.from_npz(tmp_path / "half.npz")
+    with pytest.raises(ValueError, match="no array observations, actions, terminals; it holds images"):
+        GoalDataset.from_npz(tmp_path / "foreign.npz")
+    with pytest.raises(ValueError, match="pickled"):
+        GoalDataset.from_npz(tmp_path / "pickled.npz")
+    with pytest.raises(FileNotFoundError, match=r"missing\.npz"):
+        GoalDataset.from_npz(tmp_path / "missing.npz")
+
+
+def test_episodes_with_dict_and_flat_observations():
+    flat = GoalDataset.from_episodes([(np.zeros((4, 2)), np.zeros((3, 1))), (np.ones((2, 2)), np.ones((1, 1)))])
+    assert flat.n_trajectories == 2 and flat.n_transitions == 4
+    states = {"observation": np.zeros((4, 5)), "achieved_goal": np.zeros((4, 2)), "desired_goal": np.zeros((4, 2))}
+    nested = GoalDataset.from_episodes([(states, np.zeros((3, 1)))])
+    assert nested.observations.shape == (4, 5) and nested.achieved_goals.shape == (4, 2)
+    with pytest.raises(ValueError, match="one observation more"):
+        GoalDataset.from_episodes([(np.zeros((3, 2)), np.zeros((3, 1)))])
+    with pytest.raises(ValueError, match="achieved_goal"):
+        GoalDataset.from_episodes([({"observation": np.zeros((3, 2))}, np.zeros((2, 1)))])
+    with pytest.raises(ValueError, match="no episode"):
+        GoalDataset.from_episodes([])
+
+
+def test_minari_dataset_is_read_back(tmp_path, monkeypatch):
+    minari = pytest.importorskip("minari")
+    from minari.data_collector import EpisodeBuffer
+
+    monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path))
+    rng = np.random.default_rng(0)
+
+    def states(n: int) -> dict[str, np.ndarray]:
+        return {
+            "observation": rng.normal(size=(n, 4)),
+            "achieved_goal": rng.normal(size=(n, 2)),
+            "desired_goal": rng.normal(size=(n, 2)),
+        }
+
+    lengths = [3, 5]
+    buffers = [
+        EpisodeBuffer(
+            observations={k: list(v) for k, v in states(n + 1).items()},
+            actions=[rng.uniform(-1, 1, 2).astype(np.float32) for _ in range(n)],
+            rewards=[0.0] * n,
+            terminations=[False] * n,
+            truncations=[False] * (n - 1) + [True],
+        )
+        for n in lengths
+    ]
+    box = {k: spaces.Box(-np.inf, np.inf, (d,)) for k, d in (("observation", 4), ("achieved_goal", 2), ("desired_goal", 2))}
+    written = minari.create_dataset_from_buffers(
+        "proq/tiny-v0", buffers, observation_space=spaces.Dict(box), action_space=spaces.Box(-1, 1, (2,))
+    )
+    for source in ("proq/tiny-v0", written):
+        dataset = GoalDataset.from_minari(source)
+        assert dataset.n_trajectories == 2 and dataset.n_transitions == sum(lengths)
+        assert dataset.observations.shape[1] == 4 and dataset.achieved_goals.shape[1] == 2
+
+
+@pytest.mark.parametrize("bad", [{"discount": 1.0}, {"value_near_share": 1.5}, {"near_candidates": 0}])
+def test_impossible_goal_sampling_is_refused(bad):
+    with pytest.raises(ValueError, match=next(iter(bad))):
+        GoalSampling(**bad)

@@ -253,6 +253,17 @@ class ProQ(BaseAlgorithm):
         if self.env is not None:
             self.env.seed(seed)
 
+    def set_env(self, env: GymEnv, force_reset: bool = True) -> None:
+        """
+        Act in this environment from now on; offline, any number of parallel ones will do.
+
+        :param env: its spaces must be the model's
+        :param force_reset: not used; here for SB3's signature
+        """
+        env = self._wrap_env(env, self.verbose)
+        utils.check_for_correct_spaces(env, self.observation_space, self.action_space)
+        self.env, self.n_envs = env, env.num_envs
+
     def set_dataset(self, dataset: GoalDataset) -> None:
         """
         Learn from these trajectories. Before the first update, input statistics and keypoints are taken from them.

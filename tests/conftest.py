@@ -1,0 +1,46 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch as th
+from grid_maze import GridMaze
+
+from proq_agent import ProQ
+
+TINY: dict[str, Any] = {
+    "batch_size": 32,
+    "n_keypoints": 8,
+    "keypoint_start": 2,
+    "keypoint_freq": 2,
+    "seed": 0,
+    "device": "cpu",
+    "policy_kwargs": {
+        "hidden_sizes": [16, 16],
+        "latent_dim": 4,
+        "n_components": 4,
+        "component_size": 4,
+        "n_fourier_features": 4,
+    },
+}
+
+
+@pytest.fixture(autouse=True)
+def _one_thread() -> None:
+    th.set_num_threads(1)
+
+
+@pytest.fixture(scope="session")
+def walks():
+    """A small dataset of random walks in the test maze."""
+    return GridMaze().random_walks(20, 30)
+
+
+@pytest.fixture
+def tiny(walks):
+    """Builds a very small ProQ on the random walks; keyword arguments override."""
+
+    def build(**kwargs: Any) -> ProQ:
+        return ProQ(**(TINY | {"dataset": walks} | kwargs))
+
+    return build

@@ -1,0 +1,312 @@
+"""ProQ as a Stable-Baselines3 algorithm."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import textwrap
+
+import numpy as np
+import pytest
+import torch as th
+from conftest import TINY
+from grid_maze import GridMaze
+from gymnasium import spaces
+from stable_baselines3.common.callbacks import BaseCallback, CheckpointCallback, EvalCallback, LogEveryNTimesteps
+from stable_baselines3.common.env_util import make_vec_env
+from stable_baselines3.common.evaluation import evaluate_policy
+from stable_baselines3.common.logger import configure
+from stable_baselines3.common.monitor import Monitor
+
+from proq_agent import GoalDataset, ProQ
+from proq_agent.checkpoint import CheckpointError
+
+
+def parameters(model: ProQ) -> dict[str, th.Tensor]:
+    return model.policy.state_dict()
+
+
+def assert_same(one: ProQ, two: ProQ) -> None:
+    for (name, a), b in zip(parameters(one).items(), parameters(two).values(), strict=True):
+        assert th.equal(a, b), name
+
+
+def observation(n: int | None = None, seed: int = 0) -> dict[str, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    shape = (2,) if n is None else (n, 2)
+    return {k: rng.uniform(1, 5, shape).astype(np.float32) for k in ("observation", "achieved_goal", "desired_goal")}
+
+
+def test_learns_without_an_env_and_counts_updates(tiny):
+    model = tiny()
+    before = {k: v.clone() for k, v in parameters(model).items()}
+    assert model.learn(6, log_interval=None) is model
+    assert model.num_timesteps == 6
+    assert model.env is None
+    for name in ("encoder", "embedder", "quasimetric", "classifier", "actor", "standard_keypoints", "log_std"):
+        changed = [not th.equal(before[k], v) for k, v in parameters(model).items() if k.startswith(name)]
+        assert any(changed), name
+    model.learn(4, reset_num_timesteps=False, log_interval=None)
+    assert model.num_timesteps == 10
+
+
+def test_keypoints_stay_frozen_until_their_start_and_inside_the_data(tiny):
+    model = tiny(keypoint_start=5, keypoint_learning_rate=1.0)
+    before = model.policy.keypoints.clone()
+    model.learn(5, log_interval=None)
+    assert th.equal(before, model.policy.keypoints)
+    model.learn(30, reset_num_timesteps=False, log_interval=None)
+    assert not th.equal(before, model.policy.keypoints)
+    low, high = model.dataset.achieved_goals.aminmax(dim=0)
+    assert (model.policy.keypoints >= low - 1e-4).all() and (model.policy.keypoints <= high + 1e-4).all()
+
+
+def test_the_same_seed_learns_the_same_and_global_randomness_is_left_alone(tiny):
+    state = th.get_rng_state(), np.random.get_state()[1].copy()
+    one, two, other = (tiny(seed=s).learn(5, log_interval=None) for s in (3, 3, 4))
+    assert_same(one, two)
+    assert not th.equal(parameters(one)["log_std"], parameters(other)["log_std"])
+    assert th.equal(state[0], th.get_rng_state()) and np.array_equal(state[1], np.random.get_state()[1])
+
+
+def test_acting_during_training_does_not_change_what_is_learned(tiny):
+    class Act(BaseCallback):
+        def _on_step(self) -> bool:
+            self.model.predict(observation())
+            return True
+
+    assert_same(tiny().learn(6, log_interval=None), tiny().learn(6, callback=Act(), log_interval=None))
+
+
+def test_a_callback_can_stop_training(tiny):
+    class Stop(BaseCallback):
+        def _on_step(self) -> bool:
+            return self.num_timesteps < 3
+
+    assert tiny().learn(10, callback=Stop(), log_interval=None).num_timesteps == 3
+
+
+def test_the_learning_rate_follows_its_schedule(tiny):
+    model = tiny(learning_rate=lambda progress: 1e-3 * progress)
+    model.learn(10, log_interval=None)
+    assert model.optimizer.param_groups[0]["lr"] == pytest.approx(1e-4)
+
+
+def test_metrics_are_logged_under_sb3_names(tiny, tmp_path):
+    model = tiny()
+    model.set_logger(configure(str(tmp_path), ["csv"]))
+    model.learn(8, log_interval=4)
+    lines = (tmp_path / "progress.csv").read_text().splitlines()
+    columns = lines[0].split(",")
+    for name in ("train/loss", "train/lambda_dist", "train/lambda_ood", "train/lambda_kps", "time/total_timesteps"):
+        assert name in columns
+    assert len(lines) == 3
+    assert [float(line.split(",")[columns.index("time/total_timesteps")]) for line in lines[1:]] == [4, 8]
+
+
+def test_sb3_callbacks_and_evaluation_work_as_they_are(tiny, tmp_path):
+    env = Monitor(GridMaze(max_steps=5))
+    callbacks = [
+        CheckpointCallback(4, str(tmp_path)),
+        EvalCallback(make_vec_env(GridMaze, 2, env_kwargs={"max_steps": 5}), eval_freq=4, n_eval_episodes=2, verbose=0),
+        LogEveryNTimesteps(4),
+    ]
+    model = tiny(env=env)
+    model.learn(8, callback=callbacks, log_interval=None)
+    assert sorted(p.name for p in tmp_path.glob("*.zip")) == ["rl_model_4_steps.zip", "rl_model_8_steps.zip"]
+    rewards, lengths = evaluate_policy(model, model.get_env(), n_eval_episodes=3, return_episode_rewards=True)
+    assert len(rewards) == 3 and max(lengths) <= 5
+
+
+def test_a_batch_gives_the_same_actions_as_single_observations(tiny):
+    model = tiny().learn(5, log_interval=None)
+    batch = observation(16)
+    actions, state = model.predict(batch, deterministic=True)
+    assert actions.shape == (16, 2) and state is None
+    for i in range(16):
+        single, _ = model.predict({k: v[i] for k, v in batch.items()}, deterministic=True)
+        assert single.shape == (2,)
+        np.testing.assert_allclose(single, actions[i], atol=1e-5)
+
+
+def test_a_changed_goal_is_planned_anew_row_by_row(tiny):
+    model = tiny().learn(5, log_interval=None)
+    batch = observation(6)
+    model.predict(batch)
+    batch["desired_goal"][2] = [1.0, 1.0]
+    changed, _ = model.predict(batch, deterministic=True)
+    fresh, _ = ProQ.predict(tiny().learn(5, log_interval=None), batch, deterministic=True)
+    np.testing.assert_allclose(changed, fresh, atol=1e-5)
+
+
+def test_sampled_actions_vary_and_stay_in_the_space(tiny):
+    model = tiny()
+    actions = np.stack([model.predict(observation())[0] for _ in range(50)])
+    assert actions.std() > 0.1
+    assert all(model.action_space.contains(a) for a in actions)
+
+
+def test_actions_of_another_range_are_scaled(walks):
+    space = spaces.Box(np.array([0.0, -4.0], np.float32), np.array([10.0, 4.0], np.float32))
+    scaled = GoalDataset(
+        walks.observations, (walks.actions + 1) * th.tensor([5.0, 4.0]) - th.tensor([0.0, 4.0]),
+        np.isin(np.arange(len(walks)), walks.trajectory_ends), action_space=space,
+    )  # fmt: skip
+    model = ProQ(**TINY, dataset=scaled, action_space=space).learn(3, log_interval=None)
+    reference = ProQ(**TINY, dataset=walks, action_space=spaces.Box(-1.0, 1.0, (2,))).learn(3, log_interval=None)
+    action, _ = model.predict(observation(), deterministic=True)
+    expected, _ = reference.predict(observation(), deterministic=True)
+    np.testing.assert_allclose(action, (expected + 1) * [5.0, 4.0] - [0.0, 4.0], atol=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("bad", "message"),
+    [
+        (np.zeros(2), "needs a dict"),
+        ((observation(), {}), "pass obs alone"),
+        ({"observation": np.zeros(2), "achieved_goal": np.zeros(2)}, "no desired_goal"),
+        (observation() | {"desired_goal": np.zeros(3)}, r"desired_goal has shape \(1, 3\)"),
+        (observation() | {"achieved_goal": np.full(2, np.nan)}, "achieved_goal is not finite"),
+        (observation(4) | {"desired_goal": np.zeros((3, 2))}, r"desired_goal has shape \(3, 2\)"),
+    ],
+)
+def test_bad_observations_are_refused(tiny, bad, message):
+    with pytest.raises(ValueError, match=message):
+        tiny().predict(bad)
+
+
+def test_float64_observations_are_accepted(tiny):
+    action, _ = tiny().predict({k: v.astype(np.float64) for k, v in observation().items()})
+    assert action.dtype == np.float32
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        {"batch_size": 0},
+        {"batch_size": 1},
+        {"n_keypoints": 0},
+        {"max_hop": 0.0},
+        {"compliance": 1.0},
+        {"keypoint_freq": 0},
+        {"discount": 1.0},
+        {"value_near_share": -0.1},
+        {"temperature": -1.0},
+        {"max_multiplier": 0.5},
+    ],
+)
+def test_impossible_hyperparameters_are_refused(tiny, bad):
+    with pytest.raises(ValueError, match=next(iter(bad)).replace("max_multiplier", "max_value")):
+        tiny(**bad)
+
+
+def test_learning_and_building_from_nothing_are_refused():
+    with pytest.raises(ValueError, match="give an env, a dataset"):
+        ProQ()
+    env = GridMaze()
+    with pytest.raises(ValueError, match="set_dataset"):
+        ProQ(env=env, **TINY).learn(1)
+
+
+def test_a_dataset_of_other_shapes_is_refused(tiny):
+    other = GoalDataset(np.zeros((4, 3)), np.zeros((4, 2)), np.array([0, 0, 0, 1]))
+    with pytest.raises(ValueError, match="observations have shape"):
+        tiny().set_dataset(other)
+
+
+def test_an_env_that_is_no_goal_env_is_refused():
+    with pytest.raises(ValueError, match=r"wrappers\.GoalDict"):
+        ProQ(env="Pendulum-v1", **TINY)
+
+
+# ------------------------------------------------------------------------------------------------ saving, loading
+
+
+def test_a_loaded_agent_acts_as_the_saved_one(tiny, tmp_path):
+    model = tiny(learning_rate=1e-3, max_hop=7.0).learn(5, log_interval=None)
+    model.save(tmp_path / "agent")
+    loaded = ProQ.load(tmp_path / "agent.zip", device="cpu")
+    assert_same(model, loaded)
+    assert (loaded.max_hop, loaded.num_timesteps, loaded.learning_rate) == (7.0, 5, 1e-3)
+    assert loaded.observation_space == model.observation_space
+    batch = observation(9)
+    for deterministic in (True, False):
+        a, b = (m.predict(batch, deterministic=deterministic)[0] for m in (model, loaded))
+        np.testing.assert_array_equal(a, b)
+
+
+def test_training_resumes_exactly_in_a_new_process(tiny, walks, tmp_path):
+    kwargs = {"policy_kwargs": TINY["policy_kwargs"] | {"dropout": 0.2}, "value_near_share": 0.3}
+    straight = tiny(**kwargs).learn(12, log_interval=None)
+    tiny(**kwargs).learn(6, log_interval=None).save(tmp_path / "half")
+    script = f"""
+        import torch as th
+        th.set_num_threads(1)
+        from grid_maze import GridMaze
+        from proq_agent import ProQ
+        model = ProQ.load(r"{tmp_path / "half"}", device="cpu")
+        model.set_dataset(GridMaze().random_walks(20, 30))
+        model.learn(6, reset_num_timesteps=False, log_interval=None).save(r"{tmp_path / "whole"}")
+    """
+    subprocess.run([sys.executable, "-c", textwrap.dedent(script)], check=True, cwd="tests")
+    assert_same(straight, ProQ.load(tmp_path / "whole", device="cpu"))
+
+
+def test_a_schedule_goes_on_where_an_interrupted_run_stopped(tiny, tmp_path):
+    from stable_baselines3.common.utils import LinearSchedule
+
+    class Stop(BaseCallback):
+        def _on_step(self) -> bool:
+            return self.num_timesteps < 4
+
+    schedule = LinearSchedule(1e-2, 1e-4, 1.0)
+    straight = tiny(learning_rate=schedule).learn(8, log_interval=None)
+    tiny(learning_rate=schedule).learn(8, callback=Stop(), log_interval=None).save(tmp_path / "half")
+    resumed = ProQ.load(tmp_path / "half", device="cpu")
+    resumed.set_dataset(straight.dataset)
+    resumed.learn(4, reset_num_timesteps=False, log_interval=None)
+    assert_same(straight, resumed)
+
+
+def test_an_agent_without_training_state_is_smaller_and_acts_the_same(tiny, tmp_path):
+    model = tiny().learn(3, log_interval=None)
+    model.save(tmp_path / "full")
+    model.save(tmp_path / "small", exclude=["training"])
+    assert (tmp_path / "small.zip").stat().st_size < 0.6 * (tmp_path / "full.zip").stat().st_size
+    assert_same(model, ProQ.load(tmp_path / "small", device="cpu"))
+    with pytest.raises(ValueError, match="only 'training'"):
+        model.save(tmp_path / "x", exclude=["policy"])
+
+
+def test_code_in_an_agent_file_runs_only_if_trusted(tiny, tmp_path):
+    tiny(learning_rate=lambda progress: 1e-3).save(tmp_path / "agent")
+    with pytest.raises(CheckpointError, match="learning_rate"):
+        ProQ.load(tmp_path / "agent", device="cpu")
+    assert ProQ.load(tmp_path / "agent", device="cpu", custom_objects={"learning_rate": 0.5}).learning_rate == 0.5
+    assert ProQ.load(tmp_path / "agent", device="cpu", trust_pickle=True).learning_rate(1.0) == 1e-3
+
+
+def test_an_env_of_other_spaces_is_refused_on_loading(tiny, tmp_path):
+    tiny().save(tmp_path / "agent")
+    with pytest.raises(ValueError, match="spaces do not match"):
+        ProQ.load(tmp_path / "agent", env=GridMaze("##########\n#........#\n##########"), device="cpu")
+
+
+# ------------------------------------------------------------------------------------------------------------ CUDA
+
+
+def test_a_whole_update_needs_nothing_from_the_host(tiny, walks):
+    """On the meta device, whatever would make a CUDA run wait for the device or mix devices raises."""
+    model = ProQ(
+        **(TINY | {"device": "meta", "keypoint_start": 0, "keypoint_freq": 1, "value_near_share": 0.5}),
+        observation_space=GridMaze().observation_space,
+        action_space=GridMaze().action_space,
+    )
+    terminals = np.isin(np.arange(len(walks)), walks.trajectory_ends)
+    dataset = GoalDataset(walks.observations, walks.actions, terminals).to("meta")
+    model.set_dataset(dataset)
+    model._total_timesteps = 10
+    for _ in range(2):
+        model.train()
+        model.num_timesteps += 1
+    assert all(p.grad is not None and p.grad.is_meta for p in model.optimizer.param_groups[0]["params"])

@@ -1,0 +1,185 @@
+"""Hyperparameter files and -params: what is accepted, and what an error says."""
+
+from __future__ import annotations
+
+import inspect
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from stable_baselines3.common.utils import LinearSchedule
+
+from proq_agent import ProQ
+from proq_agent.policies import ProQPolicy
+from zoo.config import DEFAULT_FILE, load_hyperparams, to_plain
+from zoo.generate import DATASET_IDS
+
+
+def write(folder: Path, text: str) -> Path:
+    path = folder / "own.yml"
+    path.write_text(text)
+    return path
+
+
+@pytest.mark.parametrize("env_id", [*DATASET_IDS, "SomeOtherEnv-v0"])
+def test_every_dataset_has_hyperparameters_that_the_constructor_takes(env_id: str) -> None:
+    kwargs, n_timesteps = load_hyperparams(env_id)
+    inspect.signature(ProQ).bind(**kwargs)
+    inspect.signature(ProQPolicy).bind(None, None, **kwargs["policy_kwargs"])
+    assert n_timesteps > 0
+    assert kwargs["learning_rate"](1.0) > kwargs["learning_rate"](0.0)
+
+
+def test_every_entry_of_the_shipped_file_is_read_without_error() -> None:
+    names = yaml.safe_load(DEFAULT_FILE.read_text())
+    assert set(DATASET_IDS) <= set(names)
+    for name in set(names) - {"paper"}:
+        load_hyperparams(name)
+
+
+def test_the_paper_preset_is_what_the_constructors_default_to() -> None:
+    kwargs, n_timesteps = load_hyperparams("pointmaze-giant-stitch-v0", "paper")
+    assert n_timesteps == 1_000_000
+    defaults = {name: p.default for name, p in inspect.signature(ProQ).parameters.items()}
+    policy_defaults = {name: p.default for name, p in inspect.signature(ProQPolicy).parameters.items()}
+    policy_kwargs = kwargs.pop("policy_kwargs")
+    assert kwargs == {name: defaults[name] for name in kwargs}
+    assert {**policy_kwargs, "hidden_sizes": tuple(policy_kwargs["hidden_sizes"])} == {
+        name: policy_defaults[name] for name in policy_kwargs
+    }
+
+
+def test_entries_fall_back_to_the_default_and_merge_anchors(tmp_path: Path) -> None:
+    path = write(
+        tmp_path,
+        """
+default: &base
+  n_timesteps: 10
+  batch_size: 8
+  policy_kwargs: &net
+    latent_dim: 3
+    dropout: 0
+a:
+  <<: *base
+  batch_size: 16
+  policy_kwargs:
+    <<: *net
+    latent_dim: 5
+""",
+    )
+    assert load_hyperparams("other", conf_file=path) == (
+        {"batch_size": 8, "policy_kwargs": {"latent_dim": 3, "dropout": 0.0}},
+        10,
+    )
+    assert load_hyperparams("a", conf_file=path) == (
+        {"batch_size": 16, "policy_kwargs": {"latent_dim": 5, "dropout": 0.0}},
+        10,
+    )
+
+
+def test_learning_rate_schedules(tmp_path: Path) -> None:
+    for text, (start, end) in {"lin_1.0e-3": (1e-3, 0.0), "lin_1e-3_5.0e-5": (1e-3, 5e-5)}.items():
+        kwargs, _ = load_hyperparams("x", overrides=[f"learning_rate:{text}"])
+        schedule = kwargs["learning_rate"]
+        assert isinstance(schedule, LinearSchedule)
+        assert (schedule(1.0), schedule(0.0)) == pytest.approx((start, end))
+        assert schedule(0.5) == pytest.approx((start + end) / 2)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("x:\n  n_timesteps: 5\n  learning_rate: 1e-3\n", "line 3: learning_rate must be a number or .*write 0.001"),
+        ("x:\n  n_timesteps: 1e6\n", "line 2: n_timesteps must be a whole number.*write 1000000"),
+        (
+            "x:\n  n_timesteps: 5\n\n  bach_size: 8\n",
+            "line 4: unknown hyperparameter 'bach_size'; did you mean batch",
+        ),
+        ("x:\n  policy_kwargs:\n    hiden_sizes: [8]\n", "line 3: .*did you mean hidden_sizes"),
+        ("x:\n  policy_kwargs:\n    hidden_sizes: 8\n", "line 3: hidden_sizes must be a list of whole numbers"),
+        ("x:\n  policy_kwargs:\n    hidden_sizes: [8, 1.5]\n", "line 3: hidden_sizes must be a list of whole numbers"),
+        ("x:\n  policy_kwargs: [1]\n", "line 2: expected 'key: value'"),
+        ("x:\n  batch_size: 2.5\n", "line 2: batch_size must be a whole number"),
+        ("x:\n  batch_size: true\n", "line 2: batch_size must be a whole number"),
+        ("x:\n  temperature: yes\n", "line 2: temperature must be a number, got bool"),
+        ("x:\n  temperature:\n", "line 2: temperature must be a number, got NoneType"),
+        ("x:\n  compile: 1\n", "line 2: compile must be true or false"),
+        ("x:\n  learning_rate: exp_1.0\n", "line 2: .*schedule like lin_"),
+        ("x:\n  batch_size: 2\n  batch_size: 3\n", "line 3: batch_size is given twice"),
+        ("x:\n  seed: 2\n", "unknown hyperparameter 'seed'"),
+        ("x:\n  batch_size: 2\n", "no n_timesteps"),
+        ("x: &a\n  bach_size: 2\ny: *a\nz: {<<: *a}\n", "line 2: unknown"),
+        ("other:\n  batch_size: 2\n", "no entry x and no default; it has other"),
+        ("x: [\n", "not valid YAML"),
+        ("", "expected 'key: value'"),
+        ("- 1\n", "expected 'key: value'"),
+        ("x: !!python/object/apply:os.getcwd []\n", "expected 'key: value'"),
+        ("x:\n  batch_size: !!python/object/apply:os.getcwd []\n", "not valid YAML.*constructor"),
+    ],
+)
+def test_errors_name_file_line_and_remedy(tmp_path: Path, text: str, message: str) -> None:
+    path = write(tmp_path, text)
+    with pytest.raises(ValueError, match=r"(?s)own\.yml.*" + message):
+        load_hyperparams("z" if "z:" in text else "x", conf_file=path)
+
+
+def test_missing_file_and_unknown_preset(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="no hyperparameter file"):
+        load_hyperparams("x", conf_file=tmp_path / "none.yml")
+    with pytest.raises(ValueError, match="unknown preset 'best'; choose one of tuned, paper"):
+        load_hyperparams("x", "best")
+
+
+def test_params_override_the_file() -> None:
+    base, _ = load_hyperparams("x")
+    kwargs, n_timesteps = load_hyperparams(
+        "x", overrides=["n_timesteps:7", "batch_size:32", "policy_kwargs.n_components:8", "compile:true"]
+    )
+    assert n_timesteps == 7
+    assert kwargs["batch_size"] == 32 and kwargs["compile"] is True
+    assert kwargs["policy_kwargs"] == base["policy_kwargs"] | {"n_components": 8}
+    replaced, _ = load_hyperparams("x", overrides=["policy_kwargs:{latent_dim: 3}"])
+    assert replaced["policy_kwargs"] == {"latent_dim": 3}
+
+
+@pytest.mark.parametrize(
+    ("override", "message"),
+    [
+        ("batch_size", "write key:value"),
+        ("batch_size:", "write key:value"),
+        ("batch_sise:3", "did you mean batch_size"),
+        ("policy_kwargs.latent_dims:3", "did you mean latent_dim"),
+        ("policy_kwargs.latent_dim.x:3", "latent_dim must be a whole number"),
+        ("learning_rate:1e-3", "write 0.001"),
+        ("batch_size:[", "not valid YAML"),
+    ],
+)
+def test_a_bad_override_is_named(override: str, message: str) -> None:
+    with pytest.raises(ValueError, match=message) as error:
+        load_hyperparams("x", overrides=[override])
+    assert f"-params {override}" in str(error.value)
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    st.fixed_dictionaries(
+        {
+            "n_timesteps": st.integers(1, 10**7),
+            "batch_size": st.integers(1, 10**6),
+            "learning_rate": st.builds(
+                LinearSchedule, st.floats(1e-8, 1.0), st.floats(0.0, 1.0), end_fraction=st.just(1.0)
+            )
+            | st.floats(1e-300, 1.0),
+            "compile": st.booleans(),
+            "policy_kwargs": st.fixed_dictionaries({"hidden_sizes": st.lists(st.integers(1, 1000), min_size=1)}),
+        }
+    )
+)
+def test_what_is_recorded_reads_back_as_it_was(tmp_path_factory: pytest.TempPathFactory, given: dict[str, Any]) -> None:
+    path = tmp_path_factory.getbasetemp() / "recorded.yml"
+    path.write_text(yaml.safe_dump({"x": to_plain(given)}))
+    kwargs, n_timesteps = load_hyperparams("x", conf_file=path)
+    assert to_plain(kwargs | {"n_timesteps": n_timesteps}) == to_plain(given)

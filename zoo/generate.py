@@ -27,11 +27,18 @@ import numpy as np
 from tqdm import tqdm
 
 DEFAULT_DATASET_DIR = Path("~/.ogbench/data")
-DATASET_IDS = tuple(
-    f"pointmaze-{maze}-{kind}-v0"
-    for maze in ("medium", "large", "giant", "teleport")
-    for kind in ("navigate", "stitch")
-)
+# Of the official files: episodes for training, episodes for validation, rows an episode.
+OFFICIAL_COUNTS = {
+    "pointmaze-medium-navigate-v0": (1000, 100, 1001),
+    "pointmaze-medium-stitch-v0": (5000, 500, 201),
+    "pointmaze-large-navigate-v0": (1000, 100, 1001),
+    "pointmaze-large-stitch-v0": (5000, 500, 201),
+    "pointmaze-giant-navigate-v0": (500, 50, 2001),
+    "pointmaze-giant-stitch-v0": (5000, 500, 201),
+    "pointmaze-teleport-navigate-v0": (1000, 100, 1001),
+    "pointmaze-teleport-stitch-v0": (5000, 500, 201),
+}
+DATASET_IDS = tuple(OFFICIAL_COUNTS)
 SPLITS = ("train", "val")
 PROVENANCE_KEY = "generated_by"
 EPISODES_PER_JOB = 25
@@ -78,27 +85,13 @@ def unknown_id(dataset_id: str, known: Sequence[str] = DATASET_IDS) -> ValueErro
     return ValueError(f"unknown dataset {dataset_id!r}; {hint}")
 
 
-def official_counts(dataset_id: str) -> tuple[int, int, int]:
-    """
-    Size of the official dataset.
-
-    :param dataset_id: one of :data:`DATASET_IDS`
-    :return: episodes for training, episodes for validation, rows an episode
-    """
-    if dataset_id not in DATASET_IDS:
-        raise unknown_id(dataset_id)
-    if "-stitch-" in dataset_id:
-        return 5000, 500, 201
-    return (500, 50, 2001) if "-giant-" in dataset_id else (1000, 100, 1001)
-
-
 def _play(job: _Job) -> Arrays:
     # Imported here: reading a dataset must not bring the maze's layout into the process.
     from zoo.maze_behaviour import get_maze, rollout
 
     origin = job.origin
     _, maze, kind, _ = origin.dataset_id.split("-")
-    rows = official_counts(origin.dataset_id)[2]
+    rows = OFFICIAL_COUNTS[origin.dataset_id][2]
     episodes = []
     for number in range(job.first, job.first + len(job)):
         key = (SPLITS.index(origin.split), number)
@@ -133,7 +126,9 @@ def generate(
     :param progress: show a progress bar
     :return: for ``train`` and ``val``, the arrays of the file, its ``generated_by`` included
     """
-    episodes = official_counts(dataset_id)[0] if episodes is None else episodes
+    if dataset_id not in OFFICIAL_COUNTS:
+        raise unknown_id(dataset_id)
+    episodes = OFFICIAL_COUNTS[dataset_id][0] if episodes is None else episodes
     val_episodes = max(1, episodes // 10) if val_episodes is None else val_episodes
     for name, value, least in (
         ("seed", seed, 0),

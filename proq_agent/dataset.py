@@ -102,7 +102,7 @@ class GoalDataset:
         self._index_transitions(np.zeros(len(observations), dtype=bool))
 
     def _index_transitions(self, cut: np.ndarray) -> None:
-        """Lay out which rows start a transition and where the trajectory of each row ends, ending it at ``cut`` rows."""
+        """Find the rows that start a transition, and the end of each row's trajectory, which ``cut`` rows end too."""
         is_end = cut.copy()
         is_end[self.trajectory_ends] = True
         ends = np.flatnonzero(is_end)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import torch as th
 from torch import nn
@@ -27,6 +28,13 @@ class Multipliers(nn.Module):
         self.log_values = nn.ParameterDict({name: nn.Parameter(th.zeros(())) for name in names})
         self.max_log_value = math.log(max_value)
         self.optimizer = th.optim.Adam(self.log_values.values(), lr=learning_rate)
+
+    def get_extra_state(self) -> dict[str, Any]:
+        """The optimiser belongs to the state, so that training resumes exactly."""
+        return self.optimizer.state_dict()
+
+    def set_extra_state(self, state: dict[str, Any]) -> None:
+        self.optimizer.load_state_dict(state)
 
     def __getitem__(self, name: str) -> th.Tensor:
         """The multiplier as a constant: no gradient reaches it through a loss that it weighs."""

@@ -11,6 +11,15 @@ from proq_agent.planner import Hops, KeypointGraph, Routes
 from proq_agent.policies import ProQPolicy
 
 
+class Plan(NamedTuple):
+    """A way to a goal: its nodes (K is the goal itself), their points in goal space, and its expected cost."""
+
+    nodes: list[int]
+    points: np.ndarray
+    cost: float
+    fallback: bool
+
+
 class _Goals(NamedTuple):
     """What is known of the goals that the agent was last asked for, row by row."""
 
@@ -33,34 +42,51 @@ class Navigator:
     def __init__(self, policy: ProQPolicy, max_hop: float, reach: float) -> None:
         self.policy = policy
         with th.no_grad():
-            points = policy.keypoints
-            self.latents = policy.encode(points)
+            keypoints = policy.keypoints
+            self.latents = policy.encode(keypoints)
             self.embeddings = policy.embedder(self.latents)
             distances = policy.quasimetric.pairwise(self.embeddings, self.embeddings)
-        self.graph = KeypointGraph(distances.cpu().numpy(), max_hop, reach, points.cpu().numpy())
+            stray = policy.classifier(self.latents).squeeze(-1) < 0
+        self.points = keypoints.cpu().numpy()
+        self.graph = KeypointGraph(distances.cpu().numpy(), max_hop, reach, self.points)
+        # The barrier holds on average; a keypoint that ψ takes for unreachable is no place to send anyone.
+        self.graph.block(nodes=np.flatnonzero(stray.cpu().numpy()))
         self._goals: _Goals | None = None
 
     @th.no_grad()
-    def next_hops(self, achieved: th.Tensor, desired: np.ndarray) -> tuple[Hops, th.Tensor]:
+    def next_hops(self, achieved: th.Tensor, desired: np.ndarray) -> tuple[Hops, th.Tensor, th.Tensor]:
         """
         The next target of each row.
 
         :param achieved: ``[B, goal_dim]`` where the agents are, on the policy's device
         :param desired: ``[B, goal_dim]`` where they want to be
-        :return: the chosen hops, and the latents ``[B, latent_dim]`` of their targets
+        :return: the chosen hops, and the latents ``[B, latent_dim]`` of where the agents are and of their targets
         """
         goals = self._known_goals(desired)
-        embeddings = self.policy.embedder(self.policy.encode(achieved))
-        to_keypoints = self.policy.quasimetric.pairwise(embeddings, self.embeddings)
-        to_goal = self.policy.quasimetric(embeddings, goals.embeddings)
-        hops = self.graph.next_hops(goals.routes, to_keypoints.cpu().numpy(), to_goal.cpu().numpy())
-        return hops, self._target_rows(self.latents, goals.latents, hops)
+        here = self.policy.encode(achieved)
+        hops = self._choose(goals, here)[0]
+        return hops, here, self._target_rows(self.latents, goals.latents, hops)
 
-    def targets(self, hops: Hops, desired: np.ndarray) -> np.ndarray:
-        """The points in goal space ``[B, goal_dim]`` that the hops lead to."""
-        assert self.graph.points is not None
-        is_goal = hops.target == self.graph.n_keypoints
-        return np.where(is_goal[:, None], desired, self.graph.points[np.where(is_goal, 0, hops.target)])
+    def _choose(self, goals: _Goals, here: th.Tensor) -> tuple[Hops, np.ndarray, np.ndarray]:
+        """The hops, and the distances that they were chosen by: to each keypoint and to the goal."""
+        embeddings = self.policy.embedder(here)
+        to_keypoints = self.policy.quasimetric.pairwise(embeddings, self.embeddings).cpu().numpy()
+        to_goal = self.policy.quasimetric(embeddings, goals.embeddings).cpu().numpy()
+        return self.graph.next_hops(goals.routes, to_keypoints, to_goal), to_keypoints, to_goal
+
+    def targets(self, nodes: np.ndarray, desired: np.ndarray) -> np.ndarray:
+        """The points in goal space ``[B, goal_dim]`` of nodes ``[B]``: keypoints, or the goal of that row."""
+        is_goal = nodes == self.graph.n_keypoints
+        return np.where(is_goal[:, None], desired, self.points[np.where(is_goal, 0, nodes)])
+
+    @th.no_grad()
+    def plan(self, start: np.ndarray, goal: np.ndarray) -> Plan:
+        """The whole plan from one point of goal space to another; what `next_hops` was asked for stays known."""
+        goals = self._plan(goal[None])
+        here = self.policy.encode(th.as_tensor(start[None], device=self.latents.device))
+        hops, to_keypoints, to_goal = self._choose(goals, here)
+        nodes = self.graph.path(goals.routes, to_keypoints[0], to_goal[0])
+        return Plan(nodes, self.targets(np.array(nodes), goal[None]), float(hops.cost[0]), bool(hops.fallback[0]))
 
     def _target_rows(self, keypoint_rows: th.Tensor, goal_rows: th.Tensor, hops: Hops) -> th.Tensor:
         if len(hops.target) == 1:

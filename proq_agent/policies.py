@@ -4,38 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
 import torch as th
 from gymnasium import spaces
 from stable_baselines3.common.policies import BasePolicy
 from stable_baselines3.common.type_aliases import PyTorchObs, Schedule
 from torch import nn
 
+from proq_agent.goal_spaces import check_goal_spaces
 from proq_agent.networks import MLP, FourierFeatures, Standardise
 from proq_agent.quasimetric import Quasimetric
 
-GOAL_KEYS = ("observation", "achieved_goal", "desired_goal")
-
-
-def check_goal_spaces(observation_space: spaces.Space, action_space: spaces.Space) -> None:
-    """
-    :raises ValueError: if these are not the spaces of a goal environment with continuous, bounded actions
-    """
-    if not isinstance(observation_space, spaces.Dict) or not set(GOAL_KEYS) <= set(observation_space.spaces):
-        raise ValueError(
-            f"ProQ needs a Dict observation space with the keys {', '.join(GOAL_KEYS)}, got {observation_space}; "
-            "wrap the environment in wrappers.GoalDict"
-        )
-    for key in GOAL_KEYS:
-        space = observation_space[key]
-        if not isinstance(space, spaces.Box) or len(space.shape) != 1:
-            raise ValueError(f"ProQ needs a flat Box for {key!r}, got {space}; flatten it first")
-    if observation_space["achieved_goal"].shape != observation_space["desired_goal"].shape:
-        raise ValueError("achieved_goal and desired_goal must have the same shape: both are points in goal space")
-    if not isinstance(action_space, spaces.Box) or len(action_space.shape) != 1:
-        raise ValueError(f"ProQ needs a flat Box action space, got {action_space}")
-    if not np.isfinite([action_space.low, action_space.high]).all():
-        raise ValueError(f"ProQ needs a bounded action space, got {action_space}")
+# Latents vary by about one over the whole map, but by far less over the short ways that the actor goes.
+DIFFERENCE_GAIN = 5.0
 
 
 class ProQPolicy(BasePolicy):
@@ -98,7 +78,7 @@ class ProQPolicy(BasePolicy):
         self.embedder = MLP(latent_dim, hidden_sizes, n_components * component_size)
         self.quasimetric = Quasimetric(n_components)
         self.classifier = MLP(latent_dim, hidden_sizes, 1, residual=True, layer_norm=True)
-        self.actor = MLP(observation_dim + latent_dim, hidden_sizes, action_dim, residual=True, dropout=dropout)
+        self.actor = MLP(observation_dim + 2 * latent_dim, hidden_sizes, action_dim, residual=True, dropout=dropout)
         self.log_std = nn.Parameter(th.zeros(action_dim))
         # In standardised coordinates, so that one step size fits every axis; see `keypoints`.
         self.standard_keypoints = nn.Parameter(th.zeros(n_keypoints, goal_dim), requires_grad=False)
@@ -125,14 +105,18 @@ class ProQPolicy(BasePolicy):
         return self.encoder(self.fourier(standard_goals))
 
     def action_distribution(
-        self, observations: th.Tensor, latents: th.Tensor, generator: th.Generator | None = None
+        self, observations: th.Tensor, here: th.Tensor, target: th.Tensor, generator: th.Generator | None = None
     ) -> tuple[th.Tensor, th.Tensor]:
         """
         π(· | s, z): mean and standard deviation of a Gaussian over actions scaled to [-1, 1].
 
+        :param here: φ(s), which the observation implies; the way to go is in its difference to the target, and a
+            network that is given the difference need not learn to subtract
+        :param target: z, where to go
         :param generator: source of the dropout masks in training
         """
-        inputs = th.cat([self.observation_scaler(observations), latents], dim=-1)
+        way = DIFFERENCE_GAIN * (target - here)
+        inputs = th.cat([self.observation_scaler(observations), target, way], dim=-1)
         return self.actor(inputs, generator).tanh(), self.log_std.exp()
 
     def scale_actions(self, actions: th.Tensor) -> th.Tensor:
@@ -142,18 +126,20 @@ class ProQPolicy(BasePolicy):
     def act(
         self,
         observations: th.Tensor,
-        latents: th.Tensor,
+        here: th.Tensor,
+        target: th.Tensor,
         deterministic: bool = False,
         generator: th.Generator | None = None,
     ) -> th.Tensor:
         """
         An action of the action space for each observation.
 
-        :param latents: where to go, z = φ(target)
+        :param here: φ of where the agent is
+        :param target: φ of where it should go
         :param deterministic: the mean instead of a sample
         :param generator: source of the samples
         """
-        mean, std = self.action_distribution(observations, latents)
+        mean, std = self.action_distribution(observations, here, target)
         if not deterministic:
             noise = th.randn(mean.shape, generator=generator, device=mean.device)
             mean = (mean + std * noise).clamp(-1.0, 1.0)
@@ -164,8 +150,8 @@ class ProQPolicy(BasePolicy):
 
     def _predict(self, observation: PyTorchObs, deterministic: bool = False) -> th.Tensor:
         assert isinstance(observation, dict)
-        latents = self.encode(observation["desired_goal"].float())
-        return self.act(observation["observation"].float(), latents, deterministic)
+        here, target = (self.encode(observation[key].float()) for key in ("achieved_goal", "desired_goal"))
+        return self.act(observation["observation"].float(), here, target, deterministic)
 
 
 MultiInputPolicy = ProQPolicy

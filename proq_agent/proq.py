@@ -2,44 +2,26 @@
 
 from __future__ import annotations
 
-import inspect
-import io
-import pathlib
-import sys
-import time
-from collections.abc import Iterable
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar
 
 import numpy as np
 import torch as th
 from gymnasium import spaces
-from stable_baselines3.common import utils
-from stable_baselines3.common.base_class import BaseAlgorithm
-from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.policies import BasePolicy
-from stable_baselines3.common.type_aliases import GymEnv, MaybeCallback, Schedule
+from stable_baselines3.common.type_aliases import GymEnv, Schedule
 
 from proq_agent import losses
-from proq_agent.checkpoint import (
-    CheckpointError,
-    from_json_value,
-    read_archive,
-    space_from_json,
-    space_to_json,
-    to_json_value,
-    write_archive,
-)
 from proq_agent.dataset import GoalBatch, GoalDataset, GoalSampling
+from proq_agent.goal_spaces import action_space_of, check_goal_spaces, check_observation, observation_space_of
 from proq_agent.keypoints import diagnose_keypoints, move_keypoints, place_keypoints
 from proq_agent.multipliers import Multipliers
-from proq_agent.navigator import Navigator
+from proq_agent.navigator import Navigator, Plan
+from proq_agent.offline import OfflineAlgorithm
 from proq_agent.planner import KeypointGraph
-from proq_agent.policies import GOAL_KEYS, ProQPolicy, check_goal_spaces
-
-SelfProQ = TypeVar("SelfProQ", bound="ProQ")
+from proq_agent.policies import ProQPolicy
 
 
-class ProQ(BaseAlgorithm):
+class ProQ(OfflineAlgorithm):
     """
     Projective Quasimetric Planning: a map, keypoints on it and a short-range controller, from logged trajectories.
 
@@ -93,6 +75,8 @@ class ProQ(BaseAlgorithm):
 
     policy_aliases: ClassVar[dict[str, type[BasePolicy]]] = {"MultiInputPolicy": ProQPolicy}
     policy: ProQPolicy
+    stateful: ClassVar[tuple[str, ...]] = ("optimizer", "keypoint_optimizer", "multipliers")
+    generators: ClassVar[tuple[str, ...]] = ("generator", "acting_generator")
 
     def __init__(
         self,
@@ -167,13 +151,11 @@ class ProQ(BaseAlgorithm):
         self.compile = compile
         self.dataset: GoalDataset | None = None
         self._navigator: Navigator | None = None
-        self._metric_sums: dict[str, th.Tensor] = {}
-        self._metric_counts: dict[str, int] = {}
 
         if env is None:
             if dataset is not None:
-                observation_space = observation_space or _dataset_observation_space(dataset)
-                action_space = action_space or _dataset_action_space(dataset)
+                observation_space = observation_space or observation_space_of(dataset)
+                action_space = action_space or action_space_of(dataset)
             if observation_space is not None and action_space is not None:
                 self.observation_space, self.action_space = observation_space, action_space
             elif _init_setup_model:
@@ -253,17 +235,6 @@ class ProQ(BaseAlgorithm):
         if self.env is not None:
             self.env.seed(seed)
 
-    def set_env(self, env: GymEnv, force_reset: bool = True) -> None:
-        """
-        Act in this environment from now on; offline, any number of parallel ones will do.
-
-        :param env: its spaces must be the model's
-        :param force_reset: not used; here for SB3's signature
-        """
-        env = self._wrap_env(env, self.verbose)
-        utils.check_for_correct_spaces(env, self.observation_space, self.action_space)
-        self.env, self.n_envs = env, env.num_envs
-
     def set_dataset(self, dataset: GoalDataset) -> None:
         """
         Learn from these trajectories. Before the first update, input statistics and keypoints are taken from them.
@@ -288,66 +259,11 @@ class ProQ(BaseAlgorithm):
 
     # ---------------------------------------------------------------------------------------------------- learning
 
-    def learn(
-        self: SelfProQ,
-        total_timesteps: int,
-        callback: MaybeCallback = None,
-        log_interval: int | None = 1000,
-        tb_log_name: str = "ProQ",
-        reset_num_timesteps: bool = True,
-        progress_bar: bool = False,
-    ) -> SelfProQ:
-        """
-        Learn from the dataset for ``total_timesteps`` gradient updates.
-
-        :param total_timesteps: number of updates
-        :param callback: called after every update
-        :param log_interval: updates between two writes to the logger; ``None`` for none
-        :param tb_log_name: name of the run for TensorBoard
-        :param reset_num_timesteps: start counting from zero; ``False`` goes on where the model stands
-        :param progress_bar: show one
-        """
-        if self.dataset is None:
-            raise ValueError("there is nothing to learn from: pass dataset=... or call set_dataset() first")
-        total_timesteps, callback = self._setup_learn(
-            total_timesteps, callback, reset_num_timesteps, tb_log_name, progress_bar
-        )
-        callback.on_training_start(locals(), globals())
-        while self.num_timesteps < total_timesteps:
-            self.train()
-            self.num_timesteps += 1
-            callback.update_locals(locals())
-            if not callback.on_step():
-                break
-            if log_interval is not None and self.num_timesteps % log_interval == 0:
-                self.dump_logs()
-        callback.on_training_end()
-        return self
-
-    def _setup_learn(
-        self,
-        total_timesteps: int,
-        callback: MaybeCallback = None,
-        reset_num_timesteps: bool = True,
-        tb_log_name: str = "run",
-        progress_bar: bool = False,
-    ) -> tuple[int, BaseCallback]:
-        """As the base class does, but without an environment."""
-        self.start_time = time.time_ns()
-        if reset_num_timesteps:
-            self.num_timesteps = 0
-        else:
-            total_timesteps += self.num_timesteps
-        self._total_timesteps = total_timesteps
-        self._num_timesteps_at_start = self.num_timesteps
-        if not self._custom_logger:
-            self._logger = utils.configure_logger(self.verbose, self.tensorboard_log, tb_log_name, reset_num_timesteps)
-        return total_timesteps, self._init_callback(callback, progress_bar)
-
     def train(self) -> None:
         """One gradient update of everything that is learned."""
         assert self.dataset is not None
-        self.policy.set_training_mode(True)
+        if not self.policy.training:
+            self.policy.set_training_mode(True)
         self._navigator = None
         self._update_current_progress_remaining(self.num_timesteps, max(self._total_timesteps, 1))
         for group in self.optimizer.param_groups:
@@ -405,7 +321,7 @@ class ProQ(BaseAlgorithm):
         logits = policy.classifier(th.cat([z, z_between, z_beyond])).squeeze(-1)
         data_logits, between_logits, beyond_logits = logits.chunk(3)
         ood, ood_metrics = losses.ood_loss(data_logits, between_logits, beyond_logits, self.multipliers["ood"])
-        mean, std = policy.action_distribution(batch.observations, z_actor.detach(), self.generator)
+        mean, std = policy.action_distribution(batch.observations, z.detach(), z_actor.detach(), self.generator)
         actions = policy.scale_actions(batch.actions)
         log_probs = th.distributions.Normal(mean, std, validate_args=False).log_prob(actions).sum(dim=-1)
         actor, actor_metrics = losses.awr_loss(log_probs, actor_distance, actor_next_distance, self.temperature)
@@ -415,27 +331,12 @@ class ProQ(BaseAlgorithm):
         metrics |= close_metrics | far_metrics | ood_metrics | actor_metrics | {"loss": loss}
         return loss, violations, metrics
 
-    def _accumulate(self, metrics: losses.Metrics) -> None:
-        """Sum on the device; only `dump_logs` waits for it."""
-        for name, value in metrics.items():
-            value = value.detach()
-            self._metric_sums[name] = self._metric_sums[name] + value if name in self._metric_sums else value
-            self._metric_counts[name] = self._metric_counts.get(name, 0) + 1
-
     def dump_logs(self) -> None:
         """Write what happened since the last call to the logger."""
-        elapsed = max((time.time_ns() - self.start_time) / 1e9, sys.float_info.epsilon)
-        self.logger.record("time/fps", int((self.num_timesteps - self._num_timesteps_at_start) / elapsed))
-        self.logger.record("time/time_elapsed", int(elapsed), exclude="tensorboard")
-        self.logger.record("time/total_timesteps", self.num_timesteps, exclude="tensorboard")
-        self.logger.record("train/n_updates", self._n_updates, exclude="tensorboard")
         self.logger.record("train/learning_rate", self.optimizer.param_groups[0]["lr"])
         for name, value in self.multipliers.metrics().items():
             self.logger.record(f"train/{name}", value.item())
-        for name, total in self._metric_sums.items():
-            self.logger.record(f"train/{name}", (total / self._metric_counts[name]).item())
-        self._metric_sums, self._metric_counts = {}, {}
-        self.logger.dump(step=self.num_timesteps)
+        super().dump_logs()
 
     # ------------------------------------------------------------------------------------------------------ acting
 
@@ -473,181 +374,26 @@ class ProQ(BaseAlgorithm):
         :param deterministic: the mean action; by default actions are sampled, as in the paper's Algorithm 2
         :return: the action (or a batch of them), and ``state`` as it was
         """
-        arrays, single = self._check_observation(observation)
+        arrays, single = check_observation(observation, self.observation_space)
         tensors = {key: th.from_numpy(arrays[key]).to(self.device) for key in ("observation", "achieved_goal")}
-        navigator = self.navigator
-        _, latents = navigator.next_hops(tensors["achieved_goal"], arrays["desired_goal"])
-        self.policy.set_training_mode(False)
+        _, here, target = self.navigator.next_hops(tensors["achieved_goal"], arrays["desired_goal"])
         with th.no_grad():
-            actions = self.policy.act(tensors["observation"], latents, deterministic, self.acting_generator)
+            actions = self.policy.act(tensors["observation"], here, target, deterministic, self.acting_generator)
         result = actions.cpu().numpy()
         return (result[0] if single else result), state
 
-    def _check_observation(self, observation: Any) -> tuple[dict[str, np.ndarray], bool]:
-        """Observations as float32 arrays with a batch axis, and whether there was none."""
-        if not isinstance(observation, dict):
-            hint = "; from `obs, info = env.reset()` pass obs alone" if isinstance(observation, tuple) else ""
-            raise ValueError(
-                f"predict() needs a dict with {', '.join(GOAL_KEYS)}, got {type(observation).__name__}{hint}"
-            )
-        missing = [key for key in GOAL_KEYS if key not in observation]
-        if missing:
-            raise ValueError(f"the observation has no {', '.join(missing)}; wrap the environment in wrappers.GoalDict")
-        arrays = {key: np.ascontiguousarray(observation[key], dtype=np.float32) for key in GOAL_KEYS}
-        single = arrays["observation"].ndim == 1
-        if single:
-            arrays = {key: array[None] for key, array in arrays.items()}
-        n = len(arrays["observation"])
-        for key, array in arrays.items():
-            expected = (n, *self.observation_space[key].shape)  # type: ignore[index]
-            if array.shape != expected:
-                raise ValueError(f"the observation's {key} has shape {array.shape}, expected {expected}")
-            if not np.isfinite(array).all():
-                raise ValueError(f"the observation's {key} is not finite")
-        return arrays, single
+    def plan(self, start: np.ndarray, goal: np.ndarray) -> Plan:
+        """
+        The whole plan between two points of goal space.
+
+        :param start: ``[goal_dim]`` where the agent is
+        :param goal: ``[goal_dim]`` where it wants to be
+        """
+        for name, point in (("start", start), ("goal", goal)):
+            if np.shape(point) != self.policy.goal_scaler.mean.shape or not np.isfinite(point).all():
+                raise ValueError(f"{name} must be a finite point with {len(self.policy.goal_scaler.mean)} coordinates")
+        return self.navigator.plan(np.asarray(start, dtype=np.float32), np.asarray(goal, dtype=np.float32))
 
     def diagnose(self) -> dict[str, float]:
         """Share of keypoints in distribution, their spread, and how much of the graph is connected."""
-        navigator = self.navigator
-        return diagnose_keypoints(self.policy, navigator.graph)
-
-    # --------------------------------------------------------------------------------------------- saving, loading
-
-    @classmethod
-    def _hyperparameter_names(cls) -> list[str]:
-        given_elsewhere = {
-            "self", "policy", "env", "device", "dataset", "observation_space", "action_space", "tensorboard_log",
-            "stats_window_size", "verbose", "_init_setup_model",
-        }  # fmt: skip
-        return [name for name in inspect.signature(cls.__init__).parameters if name not in given_elsewhere]
-
-    def save(
-        self,
-        path: str | pathlib.Path | io.BufferedIOBase,
-        exclude: Iterable[str] | None = None,
-        include: Iterable[str] | None = None,
-    ) -> None:
-        """
-        Write the agent, and what exact resumption of its training needs, to one zip without pickled objects.
-
-        :param path: ``.zip`` is appended if there is no suffix; the file appears whole or not at all
-        :param exclude: ``["training"]`` leaves optimisers, multipliers and generators out: a smaller file, to act with
-        :param include: not used; here for SB3's signature
-        """
-        excluded = set(exclude or ())
-        if excluded - {"training"}:
-            raise ValueError(f"only 'training' can be excluded, got {sorted(excluded)}")
-        metadata = {
-            "algorithm": type(self).__name__,
-            "observation_space": space_to_json(self.observation_space),
-            "action_space": space_to_json(self.action_space),
-            "counters": {name: getattr(self, name) for name in _COUNTERS},
-        }
-        hyperparameters, pickled = {}, {}
-        for name in self._hyperparameter_names():
-            try:
-                hyperparameters[name] = to_json_value(getattr(self, name), name)
-            except ValueError:
-                pickled[name] = getattr(self, name)
-        if self.policy_class is not ProQPolicy:
-            pickled["policy_class"] = self.policy_class
-        tensors: dict[str, Any] = {"policy": self.policy.state_dict()}
-        if "training" not in excluded:
-            tensors["training"] = self._training_state()
-        write_archive(path, metadata | {"hyperparameters": hyperparameters}, tensors, pickled)
-
-    def _training_state(self) -> dict[str, Any]:
-        state = {name: getattr(self, name).state_dict() for name in ("optimizer", "keypoint_optimizer", "multipliers")}
-        state["multiplier_optimizer"] = self.multipliers.optimizer.state_dict()
-        if self.generator is not None and self.acting_generator is not None:
-            state["generator"] = self.generator.get_state()
-            state["acting_generator"] = self.acting_generator.get_state()
-        return state
-
-    def _set_training_state(self, state: dict[str, Any]) -> None:
-        for name in ("optimizer", "keypoint_optimizer", "multipliers"):
-            getattr(self, name).load_state_dict(state[name])
-        self.multipliers.optimizer.load_state_dict(state["multiplier_optimizer"])
-        try:
-            self.generator.set_state(state["generator"].cpu())  # type: ignore[union-attr]
-            self.acting_generator.set_state(state["acting_generator"].cpu())  # type: ignore[union-attr]
-        except (RuntimeError, KeyError, AttributeError):
-            pass  # saved on another kind of device: it goes on with fresh random numbers
-
-    @classmethod
-    def load(
-        cls: type[SelfProQ],
-        path: str | pathlib.Path | io.BufferedIOBase,
-        env: GymEnv | None = None,
-        device: th.device | str = "auto",
-        custom_objects: dict[str, Any] | None = None,
-        print_system_info: bool = False,
-        force_reset: bool = True,
-        *,
-        trust_pickle: bool = False,
-        **kwargs: Any,
-    ) -> SelfProQ:
-        """
-        Read an agent that :meth:`save` wrote. Nothing in the file is executed unless you say so.
-
-        :param path: the file; ``.zip`` may be left out
-        :param env: an environment to act in; its spaces must be the agent's
-        :param device: where to put it
-        :param custom_objects: hyperparameters to use instead of the saved ones; ``policy_class`` too
-        :param print_system_info: print the versions that the agent was saved with, and the present ones
-        :param force_reset: not used; here for SB3's signature
-        :param trust_pickle: also unpickle what could not be stored as plain data. Runs code of the file's author
-        :param kwargs: constructor arguments to change, as ``verbose`` or ``tensorboard_log``
-        :raises CheckpointError: if the file is damaged, foreign, of a newer version or of other spaces
-        """
-        archive = read_archive(path, device="cpu", trust_pickle=trust_pickle)
-        if print_system_info:
-            print("== Saved with ==", *(f"{k}: {v}" for k, v in archive.versions.items()), sep="\n")
-            utils.get_system_info()
-        if archive.metadata.get("algorithm") != cls.__name__:
-            raise CheckpointError(f"the file holds a {archive.metadata.get('algorithm')!r} agent, not {cls.__name__}")
-        known = cls._hyperparameter_names()
-        given = {name: from_json_value(value) for name, value in archive.metadata["hyperparameters"].items()}
-        given |= archive.pickled | (custom_objects or {}) | kwargs
-        policy = given.pop("policy_class", ProQPolicy)
-        lost = [name for name in archive.skipped if name not in given and name != "policy_class"]
-        if lost or (policy is ProQPolicy and "policy_class" in archive.skipped):
-            raise CheckpointError(
-                f"{', '.join(archive.skipped)} of this agent is stored as pickled code, which is not run by default; "
-                "pass it in custom_objects, or trust_pickle=True if you trust the author"
-            )
-        unknown = sorted(set(given) - set(known) - {"verbose", "tensorboard_log", "stats_window_size"})
-        if unknown:
-            raise CheckpointError(f"unknown hyperparameters in the file: {', '.join(unknown)}")
-        observation_space = space_from_json(archive.metadata["observation_space"])
-        action_space = space_from_json(archive.metadata["action_space"])
-        model = cls(policy, device=device, observation_space=observation_space, action_space=action_space, **given)
-        try:
-            model.policy.load_state_dict(archive.tensors["policy"])
-            if "training" in archive.tensors:
-                model._set_training_state(archive.tensors["training"])
-            for name in _COUNTERS:
-                setattr(model, name, archive.metadata["counters"][name])
-        except (RuntimeError, KeyError, ValueError) as error:
-            raise CheckpointError(f"the file's tensors do not fit its hyperparameters: {error}") from error
-        if env is not None:
-            model.set_env(env)
-        return model
-
-
-_COUNTERS = ("num_timesteps", "_total_timesteps", "_n_updates", "_current_progress_remaining")
-
-
-def _dataset_observation_space(dataset: GoalDataset) -> spaces.Dict:
-    def box(array: th.Tensor) -> spaces.Box:
-        return spaces.Box(-np.inf, np.inf, (array.shape[1],), np.float32)
-
-    goal = box(dataset.achieved_goals)
-    return spaces.Dict(observation=box(dataset.observations), achieved_goal=goal, desired_goal=goal)
-
-
-def _dataset_action_space(dataset: GoalDataset) -> spaces.Box:
-    low, high = (bound.cpu().numpy() for bound in dataset.actions.aminmax(dim=0))
-    if not (low < high).all():
-        raise ValueError("an action dimension never changes in the dataset; give the action_space")
-    return spaces.Box(low, high, dtype=np.float32)
+        return diagnose_keypoints(self.policy, self.planner)

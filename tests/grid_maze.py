@@ -100,9 +100,6 @@ class GridMaze(gym.Env[dict[str, np.ndarray], np.ndarray]):
                     graph[i, j] = 1 / self.STEP
         return dijkstra(graph)
 
-    def crosses_wall(self, start: np.ndarray, end: np.ndarray) -> bool:
-        return any(self.tile(start + t * (end - start)) == "#" for t in np.linspace(0.0, 1.0, 50))
-
     def random_walks(self, trajectories: int, length: int, seed: int = 0) -> GoalDataset:
         """Walks that keep a direction for a few steps at a time."""
         rng = np.random.default_rng(seed)

@@ -180,6 +180,7 @@ def test_episodes_with_dict_and_flat_observations():
         GoalDataset.from_episodes([])
 
 
+@pytest.mark.filterwarnings("ignore::UserWarning")
 def test_minari_dataset_is_read_back(tmp_path, monkeypatch):
     minari = pytest.importorskip("minari")
     from minari.data_collector import EpisodeBuffer
@@ -205,7 +206,9 @@ def test_minari_dataset_is_read_back(tmp_path, monkeypatch):
         )
         for n in lengths
     ]
-    box = {k: spaces.Box(-np.inf, np.inf, (d,)) for k, d in (("observation", 4), ("achieved_goal", 2), ("desired_goal", 2))}
+    box = {
+        k: spaces.Box(-np.inf, np.inf, (d,)) for k, d in (("observation", 4), ("achieved_goal", 2), ("desired_goal", 2))
+    }
     written = minari.create_dataset_from_buffers(
         "proq/tiny-v0", buffers, observation_space=spaces.Dict(box), action_space=spaces.Box(-1, 1, (2,))
     )

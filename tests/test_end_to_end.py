@@ -1,0 +1,115 @@
+"""What ProQ learns is true: distances, keypoints and plans against mazes whose shortest paths are known."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+import torch as th
+from grid_maze import ONE_WAY_RING, ROOMS, GridMaze
+from stable_baselines3.common.evaluation import evaluate_policy
+
+from proq_agent import ProQ
+
+SMALL: dict[str, Any] = {
+    "learning_rate": 2e-3,
+    "batch_size": 128,
+    "n_keypoints": 24,
+    "max_hop": 5.0,
+    "reach": 1.5,
+    "temperature": 10.0,
+    "discount": 0.9,
+    "value_near_share": 0.3,
+    "far_offset": 30.0,
+    "far_scale": 0.1,
+    "repel_range": 10.0,
+    "keypoint_start": 500,
+    "keypoint_freq": 4,
+    "keypoint_learning_rate": 1e-2,
+    "seed": 1,
+    "device": "cpu",
+    "policy_kwargs": {
+        "hidden_sizes": [64, 64],
+        "n_components": 16,
+        "dropout": 0.0,
+        "n_fourier_features": 32,
+        "fourier_scale": 2.0,
+    },
+}
+
+
+def trained(layout: str, updates: int) -> tuple[GridMaze, ProQ]:
+    env = GridMaze(layout)
+    model = ProQ(env=env, dataset=env.random_walks(400, 50), **SMALL)
+    return env, model.learn(updates, log_interval=None)
+
+
+def distances(model: ProQ, env: GridMaze) -> np.ndarray:
+    with th.no_grad():
+        embeddings = model.policy.embedder(model.policy.encode(th.as_tensor(env.cells)))
+        return model.policy.quasimetric.pairwise(embeddings, embeddings).numpy()
+
+
+@pytest.fixture(scope="module")
+def rooms() -> tuple[GridMaze, ProQ]:
+    return trained(ROOMS, 2500)
+
+
+@pytest.mark.slow
+def test_distances_follow_the_true_shortest_paths(rooms):
+    env, model = rooms
+    truth = env.true_steps()
+    off_diagonal = ~np.eye(len(truth), dtype=bool)
+    assert np.corrcoef(distances(model, env)[off_diagonal], truth[off_diagonal])[0, 1] > 0.9
+
+
+@pytest.mark.slow
+def test_keypoints_lie_in_free_cells_and_cover_them(rooms):
+    env, model = rooms
+    points = model.planner.points[~model.planner.blocked]
+    assert len(points) >= 22
+    # To a quarter of a cell: the data's own edge is the wall, and the classifier's boundary is smooth.
+    assert all(np.abs(env.cells - p).max(axis=1).min() <= 0.75 for p in points)
+    covered = {tuple(np.rint(p).astype(int)) for p in points}
+    assert len(covered) >= 0.6 * len(env.cells)
+    report = model.diagnose()
+    assert report["in_distribution"] > 0.9 and report["connected_pairs"] > 0.95
+
+
+@pytest.mark.slow
+def test_no_plan_leads_through_a_wall(rooms):
+    env, model = rooms
+    truth, rng = env.true_steps(), np.random.default_rng(0)
+
+    def cell(point: np.ndarray) -> int:
+        return int(np.abs(env.cells - point).max(axis=1).argmin())
+
+    for _ in range(50):
+        start, goal = env.cells[rng.choice(len(env.cells), 2, replace=False)]
+        plan = model.plan(start, goal)
+        assert not plan.fallback
+        stops = [start, *plan.points]
+        np.testing.assert_array_equal(stops[-1], goal)
+        # The way around a wall takes 12 steps or more; rounding both ends to cells is worth at most 4.
+        for a, b in pairwise(stops):
+            assert truth[cell(a), cell(b)] <= model.max_hop + 4
+
+
+@pytest.mark.slow
+def test_the_agent_reaches_its_goals(rooms):
+    _, model = rooms
+    for deterministic in (False, True):
+        mean, _ = evaluate_policy(model, model.get_env(), n_eval_episodes=30, deterministic=deterministic)
+        assert mean >= 0.9
+
+
+@pytest.mark.slow
+def test_a_one_way_door_makes_the_distance_asymmetric():
+    env, model = trained(ONE_WAY_RING, 2000)
+    cells = [tuple(c) for c in env.cells]
+    before, behind = cells.index((1, 1)), cells.index((3, 1))
+    learned, truth = distances(model, env), env.true_steps()
+    assert truth[behind, before] > 3 * truth[before, behind]
+    assert learned[behind, before] > 1.5 * learned[before, behind]

@@ -1,0 +1,285 @@
+"""
+CPU kernels of the interval quasimetric: union lengths of intervals and their gradient, without a sort by index.
+
+Rows hold M blocks of N components, so that vectors of components are contiguous in memory and every lane runs the
+same branch-free code. That code depends on M alone and is emitted as LLVM vectors (Numba's own vectoriser gives up
+on that many live values), all in registers:
+
+- The length needs the starts and the ends sorted *separately*, by a network of minima and maxima: between the k-th
+  start and the next one the union is covered up to the k-th end, whichever interval that end belongs to.
+- The gradient needs to know which ends bound the union: those that no other interval covers. These masks cost
+  M(M-1)/2 comparisons of pairs and are recomputed rather than stored.
+
+Conventions at ties are those of :mod:`proq_agent.quasimetric`.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from llvmlite import ir
+from numba import njit, types
+from numba.extending import intrinsic
+
+LANES = 8  # components per vector: one AVX2 register of float32, two of float64
+PAIRS_PER_THREAD = 1024  # below about a quarter of a millisecond of work, starting a thread costs more than it saves
+
+
+def sorting_network(size: int) -> list[tuple[int, int]]:
+    """
+    Batcher's odd-even merge sort: exchanges (i, j) that sort any ``size`` values.
+
+    :param size: number of values
+    """
+    exchanges = []
+    top = 1 << max(size - 1, 1).bit_length() - 1
+    p = top
+    while p > 0:
+        q, r, d = top, 0, p
+        while True:
+            exchanges += [(i, i + d) for i in range(size - d) if i & p == r]
+            if q == p:
+                break
+            q, r, d = q // 2, p, q - p
+        p //= 2
+    return exchanges
+
+
+class _Emitter:
+    """
+    Vectors of ``lanes`` components in rows of NumPy arrays, as LLVM values.
+
+    :param context: Numba's code generation context
+    :param builder: where instructions are appended
+    :param lanes: components per vector
+    """
+
+    def __init__(self, context: Any, builder: Any, lanes: int) -> None:
+        self.context, self.builder, self.lanes = context, builder, lanes
+
+    def pointers(self, array_type: Any, array: Any, row: Any, n: Any, size: int) -> list[Any]:
+        """Addresses of component ``n`` in each of the ``size`` blocks of a row."""
+        builder = self.builder
+        fields = self.context.make_array(array_type)(self.context, builder, array)
+        width = builder.extract_value(fields.shape, array_type.ndim - 1)
+        stride = builder.sdiv(width, ir.Constant(width.type, size))
+        offset = builder.add(builder.mul(row, width), n)
+        vector = ir.VectorType(self.context.get_data_type(array_type.dtype), self.lanes).as_pointer()
+        addresses = []
+        for _ in range(size):
+            addresses.append(builder.bitcast(builder.gep(fields.data, [offset]), vector))
+            offset = builder.add(offset, stride)
+        return addresses
+
+    def load(self, addresses: Sequence[Any], itemsize: int) -> list[Any]:
+        return [self.builder.load(address, align=itemsize) for address in addresses]
+
+    def smaller(self, a: Any, b: Any) -> Any:
+        return self.builder.select(self.builder.fcmp_ordered("<", a, b), a, b)
+
+    def sort(self, values: list[Any]) -> list[Any]:
+        """Sort in place. Both selects share one comparison, so that a NaN is moved about but never lost."""
+        for i, j in sorting_network(len(values)):
+            a, b = values[i], values[j]
+            less = self.builder.fcmp_ordered("<", a, b)
+            values[i], values[j] = self.builder.select(less, a, b), self.builder.select(less, b, a)
+        return values
+
+
+@intrinsic(prefer_literal=True)
+def _store_lengths(typingctx, x, x_row, y, y_row, n, out, size, lanes):  # type: ignore[no-untyped-def]
+    """``out[n : n + lanes]`` = union lengths of these components of the pair (x[x_row], y[y_row])."""
+
+    def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
+        itemsize, m = x.dtype.bitwidth // 8, size.literal_value
+        emit = _Emitter(context, builder, lanes.literal_value)
+        starts = emit.load(emit.pointers(x, args[0], args[1], args[4], m), itemsize)
+        ends = emit.load(emit.pointers(y, args[2], args[3], args[4], m), itemsize)
+        # An inactive interval is empty: it ends where it starts and adds nothing.
+        ends = [builder.select(builder.fcmp_ordered(">=", s, e), s, e) for s, e in zip(starts, ends, strict=True)]
+        starts, ends = emit.sort(starts), emit.sort(ends)
+        length = builder.fsub(ends[-1], starts[-1])
+        for k in range(m - 1):
+            length = builder.fadd(length, builder.fsub(emit.smaller(starts[k + 1], ends[k]), starts[k]))
+        zero = ir.Constant(args[4].type, 0)
+        builder.store(length, emit.pointers(out, args[5], zero, args[4], 1)[0], align=itemsize)
+        return context.get_dummy_value()
+
+    return types.void(x, x_row, y, y_row, n, out, size, lanes), codegen
+
+
+@intrinsic(prefer_literal=True)
+def _add_gradients(typingctx, x, x_row, y, y_row, n, weights, grad_x, grad_y, size, lanes):  # type: ignore[no-untyped-def]
+    """Add ``weights[n : n + lanes]`` times the gradient of the union lengths to the rows of both gradients."""
+
+    def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
+        itemsize, m = x.dtype.bitwidth // 8, size.literal_value
+        emit = _Emitter(context, builder, lanes.literal_value)
+        n_ = args[4]
+        starts = emit.load(emit.pointers(x, args[0], args[1], n_, m), itemsize)
+        ends = emit.load(emit.pointers(y, args[2], args[3], n_, m), itemsize)
+        less, both, either, invert = (
+            functools.partial(builder.fcmp_ordered, "<"),
+            builder.and_,
+            builder.or_,
+            builder.not_,
+        )
+        left_hidden = [builder.fcmp_ordered(">=", s, e) for s, e in zip(starts, ends, strict=True)]
+        right_hidden = list(left_hidden)
+        for j in range(m):
+            for i in range(j):
+                j_first = less(starts[j], starts[i])  # a tie of starts goes to the smaller index, i
+                j_last = invert(less(ends[j], ends[i]))  # a tie of ends goes to the larger index, j
+                i_meets_j, j_meets_i = less(starts[i], ends[j]), less(starts[j], ends[i])
+                left_hidden[i] = either(left_hidden[i], both(j_first, i_meets_j))
+                left_hidden[j] = either(left_hidden[j], both(invert(j_first), j_meets_i))
+                right_hidden[i] = either(right_hidden[i], both(j_last, j_meets_i))
+                right_hidden[j] = either(right_hidden[j], both(invert(j_last), i_meets_j))
+        weight = emit.load(emit.pointers(weights, args[5], ir.Constant(n_.type, 0), n_, 1), itemsize)[0]
+        nothing = ir.Constant(weight.type, [0.0] * emit.lanes)
+        for hidden, array, row, add in (
+            (left_hidden, 6, args[1], builder.fsub),
+            (right_hidden, 7, args[3], builder.fadd),
+        ):
+            array_type = signature.args[array]
+            for mask, address in zip(hidden, emit.pointers(array_type, args[array], row, n_, m), strict=True):
+                total = add(builder.load(address, align=itemsize), builder.select(mask, nothing, weight))
+                builder.store(total, address, align=itemsize)
+        return context.get_dummy_value()
+
+    return types.void(x, x_row, y, y_row, n, weights, grad_x, grad_y, size, lanes), codegen
+
+
+def _compile(function: Callable[..., Any], **options: Any) -> Callable[..., Any]:
+    """Compile on the first call, and keep the result on disk unless no cache directory is writable."""
+    try:
+        return njit(nogil=True, cache=True, **options)(function)
+    except RuntimeError:
+        return njit(nogil=True, **options)(function)
+
+
+def _sum(values):  # type: ignore[no-untyped-def]
+    total = values.dtype.type(0)
+    for n in range(values.size):
+        total += values[n]
+    return total
+
+
+# Only here may additions be reordered: elsewhere it would make the implementations differ at ties.
+_vector_sum = _compile(_sum, fastmath={"reassoc", "nsz"})
+
+
+@functools.cache
+def _compiled(size: int, lanes: int) -> tuple[Callable[..., None], Callable[..., None]]:
+    """
+    The forward and the backward loop over pairs of rows. Where ``lanes`` does not divide the number of components,
+    the last vector overlaps the one before.
+
+    :param size: M, the number of intervals of a component
+    :param lanes: components per vector
+    """
+
+    def forward_pairs(x, y, x_pairs, y_pairs, largest, mean, longest):  # type: ignore[no-untyped-def]
+        n_components = x.shape[1] // size
+        lengths = np.empty(n_components, x.dtype)
+        for p in range(x_pairs.size):
+            for n in range(0, n_components, lanes):
+                _store_lengths(x, x_pairs[p], y, y_pairs[p], min(n, n_components - lanes), lengths, size, lanes)
+            best = 0
+            for n in range(1, n_components):
+                if lengths[n] > lengths[best]:
+                    best = n
+            longest[p] = best
+            largest[p] = lengths[best]
+            mean[p] = _vector_sum(lengths) / n_components
+
+    def backward_pairs(x, y, x_pairs, y_pairs, longest, grad_largest, grad_mean, grad_x, grad_y):  # type: ignore[no-untyped-def]
+        n_components = x.shape[1] // size
+        weights = np.empty(n_components, x.dtype)
+        for p in range(x_pairs.size):
+            weights[:] = grad_mean[p] / n_components
+            weights[longest[p]] += grad_largest[p]
+            for n in range(0, n_components, lanes):
+                first = min(n, n_components - lanes)
+                weights[first:n] = 0  # these were added with the vector before
+                _add_gradients(x, x_pairs[p], y, y_pairs[p], first, weights, grad_x, grad_y, size, lanes)
+
+    return _compile(forward_pairs), _compile(backward_pairs)
+
+
+def _kernels_for(x: np.ndarray, n_components: int) -> tuple[Callable[..., None], Callable[..., None]]:
+    return _compiled(x.shape[1] // n_components, min(LANES, 1 << n_components.bit_length() - 1))
+
+
+def _in_threads(function: Callable[[int, slice], None], n_pairs: int, n_threads: int) -> None:
+    """Call ``function(thread, pairs)`` on consecutive shares of the pairs, which free the GIL."""
+    bounds = [n_pairs * i // n_threads for i in range(n_threads + 1)]
+    shares = [slice(*pair) for pair in itertools.pairwise(bounds)]
+    threads = [threading.Thread(target=function, args=(i + 1, share)) for i, share in enumerate(shares[1:])]
+    for thread in threads:
+        thread.start()
+    function(0, shares[0])
+    for thread in threads:
+        thread.join()
+
+
+def forward(
+    x: np.ndarray,
+    y: np.ndarray,
+    x_pairs: np.ndarray,
+    y_pairs: np.ndarray,
+    n_components: int,
+    out: Sequence[np.ndarray],
+    n_threads: int,
+) -> None:
+    """
+    Longest and mean union length of each pair of rows.
+
+    :param x: embeddings ``[rows, M * n_components]``, C-contiguous
+    :param y: likewise, with as many columns
+    :param x_pairs: the row of x of each pair
+    :param y_pairs: the row of y of each pair
+    :param n_components: N
+    :param out: where to write the longest length, the mean length and the (first) longest component of each pair
+    :param n_threads: how many threads may be used
+    """
+    kernel, _ = _kernels_for(x, n_components)
+
+    def run(thread: int, pairs: slice) -> None:
+        kernel(x, y, x_pairs[pairs], y_pairs[pairs], *(array[pairs] for array in out))
+
+    _in_threads(run, len(x_pairs), max(1, min(n_threads, len(x_pairs) // PAIRS_PER_THREAD)))
+
+
+def backward(
+    x: np.ndarray,
+    y: np.ndarray,
+    x_pairs: np.ndarray,
+    y_pairs: np.ndarray,
+    n_components: int,
+    saved: Sequence[np.ndarray],
+    n_threads: int,
+) -> list[np.ndarray]:
+    """
+    Gradients with respect to x and y; the parameters not listed are those of :func:`forward`.
+
+    :param saved: longest component of each pair, and the gradients of the longest and of the mean lengths
+    :return: gradients of the shapes of x and y
+    """
+    _, kernel = _kernels_for(x, n_components)
+    n_threads = max(1, min(n_threads, len(x_pairs) // PAIRS_PER_THREAD))
+    # Rows that occur in many pairs would be written by several threads at once: each gets its own copy.
+    copies = [1 if len(rows) == len(x_pairs) else n_threads for rows in (x, y)]
+    grads = [np.zeros((n, *rows.shape), x.dtype) for n, rows in zip(copies, (x, y), strict=True)]
+
+    def run(thread: int, pairs: slice) -> None:
+        own = [grad[thread % len(grad)] for grad in grads]
+        kernel(x, y, x_pairs[pairs], y_pairs[pairs], *(array[pairs] for array in saved), *own)
+
+    _in_threads(run, len(x_pairs), n_threads)
+    return [grad[0] if len(grad) == 1 else grad.sum(0) for grad in grads]

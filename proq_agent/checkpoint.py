@@ -19,7 +19,6 @@ import hashlib
 import importlib.metadata
 import io
 import json
-import math
 import os
 import pickle
 import platform
@@ -33,37 +32,17 @@ from pathlib import Path
 from typing import Any, BinaryIO, cast
 
 import cloudpickle
-import numpy as np
 import torch as th
-from gymnasium import Space, spaces
-from stable_baselines3.common.utils import ConstantSchedule, FloatSchedule, LinearSchedule, get_device
+from stable_baselines3.common.utils import get_device
+
+from proq_agent.json_values import CheckpointError
 
 FORMAT_NAME = "proq"
 FORMAT_VERSION = 1
 METADATA, UNTRUSTED = "metadata.json", "untrusted.pkl"
 MAX_METADATA_BYTES = 2**26
-MAX_ARRAY_SIZE = 2**24  # elements of a space; beyond it a few bytes of JSON could ask for all memory
-MAX_JSON_ARRAY_SIZE = 10_000  # longer arrays belong into the tensors
 
 PathOrFile = str | Path | BinaryIO | io.BufferedIOBase
-
-_DTYPES = {"bool", *(f"{kind}{bits}" for kind in ("int", "uint") for bits in (8, 16, 32, 64))}
-_DTYPES |= {"float16", "float32", "float64"}
-_SCHEDULES: dict[type, tuple[str, ...]] = {
-    ConstantSchedule: ("val",),
-    LinearSchedule: ("start", "end", "end_fraction"),
-    FloatSchedule: ("value_schedule",),
-}
-_ACTIVATIONS = "CELU ELU GELU Hardswish Identity LeakyReLU Mish ReLU ReLU6 SELU Sigmoid SiLU Softplus Tanh"
-_OPTIMIZERS = "Adam AdamW Adamax NAdam RAdam RMSprop SGD"
-_CLASSES: dict[str, dict[str, type]] = {
-    "__activation__": {name: getattr(th.nn, name) for name in _ACTIVATIONS.split()},
-    "__optimizer__": {name: getattr(th.optim, name) for name in _OPTIMIZERS.split()},
-}
-
-
-class CheckpointError(ValueError):
-    """A file, or a value in it, that cannot be used: damaged, foreign, too new or unsafe."""
 
 
 @dataclass(frozen=True)
@@ -129,9 +108,7 @@ def write_archive(
     except (TypeError, ValueError) as error:
         raise ValueError(f"metadata: {error}; pass each value through to_json_value first") from error
     if len(text) > MAX_METADATA_BYTES:
-        raise ValueError(
-            f"metadata: {len(text)} bytes of JSON are too much; put large arrays into the tensors"
-        )
+        raise ValueError(f"metadata: {len(text)} bytes of JSON are too much; put large arrays into the tensors")
     members = {METADATA: text, **members}
     if not isinstance(path, str | Path):
         _write_zip(cast(BinaryIO, path), members)
@@ -247,9 +224,7 @@ def _check_stored(infos: list[zipfile.ZipInfo], size: int, label: str) -> None:
     """Refuse zip bombs: a stored, not overlapping member is never larger than the file it lies in."""
     for info in infos:
         if info.compress_type != zipfile.ZIP_STORED:
-            raise CheckpointError(
-                f"{label}: {info.filename} is compressed, which an agent file never is: refused"
-            )
+            raise CheckpointError(f"{label}: {info.filename} is compressed, which an agent file never is: refused")
     if sum(info.file_size for info in infos) > size:
         raise CheckpointError(f"{label}: its members declare more bytes than the file has: refused")
 
@@ -285,9 +260,7 @@ def _read_members(archive: zipfile.ZipFile, size: int, label: str) -> tuple[dict
     if missing := sorted(hashes.keys() - names.keys()):
         raise CheckpointError(f"{label} is incomplete: {', '.join(missing)} is missing")
     if extra := sorted(names.keys() - hashes.keys() - {METADATA}):
-        raise CheckpointError(
-            f"{label} holds {', '.join(extra)}, which {METADATA} does not list: tampered with"
-        )
+        raise CheckpointError(f"{label} holds {', '.join(extra)}, which {METADATA} does not list: tampered with")
     _check_stored(infos, size, label)
     members = {}
     for name, expected in hashes.items():
@@ -351,216 +324,3 @@ def _load_tensors(data: bytes, where: str, device: th.device) -> Any:
         ) from error
     except Exception as error:
         raise CheckpointError(f"{where} is no readable tensor file ({error})") from error
-
-
-# ---- values as JSON ----------------------------------------------------------------------------------
-
-
-def to_json_value(value: Any, where: str) -> Any:
-    """
-    Turn a hyperparameter into JSON that :func:`from_json_value` turns back.
-
-    Tuples, non-finite floats, arrays, SB3's schedules and the usual activation and optimiser classes become
-    an object with one ``__tag__``. NumPy scalars come back as Python numbers, a ``torch.device`` as its name.
-
-    :param value: The value.
-    :param where: Name of the attribute, for the error message.
-    :return: JSON-able value.
-    :raises ValueError: If the value has no JSON form.
-    """
-    if isinstance(value, np.bool_ | np.integer | np.floating | np.str_):
-        kinds: dict[str, type] = {"b": bool, "i": int, "u": int, "f": float, "U": str}
-        value = kinds[value.dtype.kind](value)
-    if value is None or isinstance(value, bool | int | str):
-        return value
-    if isinstance(value, float):
-        return value if math.isfinite(value) else {"__float__": str(value)}
-    if isinstance(value, th.device):
-        return str(value)
-    if type(value) is list:
-        return [to_json_value(item, f"{where}[{index}]") for index, item in enumerate(value)]
-    if type(value) is tuple:
-        return {"__tuple__": to_json_value(list(value), where)}
-    if isinstance(value, dict) and all(isinstance(key, str) for key in value):
-        plain = {str(key): to_json_value(item, f"{where}.{key}") for key, item in value.items()}
-        return {"__dict__": plain} if _tag(plain) else plain
-    if isinstance(value, np.ndarray) and str(value.dtype) in _DTYPES and value.size <= MAX_JSON_ARRAY_SIZE:
-        data = to_json_value(value.ravel().tolist(), where)
-        return {"__array__": {"dtype": str(value.dtype), "shape": list(value.shape), "data": data}}
-    if type(value) in _SCHEDULES:
-        arguments = [
-            to_json_value(getattr(value, name), f"{where}.{name}") for name in _SCHEDULES[type(value)]
-        ]
-        return {"__schedule__": [type(value).__name__, *arguments]}
-    for tag, classes in _CLASSES.items():
-        if isinstance(value, type) and classes.get(value.__name__) is value:
-            return {tag: value.__name__}
-    raise ValueError(
-        f"{where}: {value!r:.80} cannot be stored as JSON. Use plain values, small arrays, SB3's schedules "
-        "or a common activation class of torch.nn, or have it pickled (readers then need trust_pickle=True)"
-    )
-
-
-def from_json_value(value: Any) -> Any:
-    """
-    The inverse of :func:`to_json_value`. Only names on fixed lists are ever turned into classes.
-
-    :param value: JSON value.
-    :return: The Python value.
-    :raises CheckpointError: If the JSON is not of that form.
-    """
-    try:
-        return _decode(value)
-    except CheckpointError:
-        raise
-    except Exception as error:  # a stranger's JSON may have any shape
-        raise CheckpointError(f"malformed value in {METADATA}: {value!r:.80} ({error})") from error
-
-
-def _tag(value: dict[str, Any]) -> str | None:
-    key = next(iter(value)) if len(value) == 1 else ""
-    return key if key.startswith("__") and key.endswith("__") else None
-
-
-def _decode(value: Any) -> Any:
-    if isinstance(value, list):
-        return [_decode(item) for item in value]
-    if not isinstance(value, dict):
-        return value
-    tag = _tag(value)
-    if tag is None:
-        return {key: _decode(item) for key, item in value.items()}
-    content = value[tag]
-    if tag == "__dict__":
-        return {key: _decode(item) for key, item in content.items()}
-    if tag == "__float__" and content in ("inf", "-inf", "nan"):
-        return float(content)
-    if tag == "__tuple__" and isinstance(content, list):
-        return tuple(_decode(content))
-    if tag == "__array__":
-        array = np.array(_decode(content["data"]), dtype=_dtype(content["dtype"]))
-        return array.reshape(_shape(content["shape"]))
-    if tag == "__schedule__":
-        schedule = {kind.__name__: kind for kind in _SCHEDULES}[content[0]]
-        arguments = [_decode(item) for item in content[1:]]
-        kinds = (int, float, *_SCHEDULES) if schedule is FloatSchedule else (int, float)
-        if len(arguments) == len(_SCHEDULES[schedule]) and all(isinstance(item, kinds) for item in arguments):
-            return schedule(*arguments)
-    elif tag in _CLASSES:
-        return _CLASSES[tag][content]
-    raise CheckpointError(f"malformed value in {METADATA}: {value!r:.80}")
-
-
-def _dtype(name: Any) -> np.dtype[Any]:
-    if name not in _DTYPES:
-        raise CheckpointError(
-            f"{name!r} is not one of the number types of an agent file: {', '.join(sorted(_DTYPES))}"
-        )
-    return np.dtype(name)
-
-
-def _shape(shape: Any) -> tuple[int, ...]:
-    if not all(type(length) is int and length >= 0 for length in shape) or math.prod(shape) > MAX_ARRAY_SIZE:
-        raise CheckpointError(f"{shape!r:.80} is not the shape of a reasonable array")
-    return tuple(shape)
-
-
-# ---- spaces as JSON ----------------------------------------------------------------------------------
-
-
-def space_to_json(space: Space[Any]) -> dict[str, Any]:
-    """
-    Describe a space in JSON.
-
-    :param space: ``Box``, ``Discrete``, ``MultiDiscrete``, ``MultiBinary``, ``Dict`` or ``Tuple``.
-    :return: JSON-able description for :func:`space_from_json`.
-    :raises ValueError: If the space is of another kind.
-    """
-    result: dict[str, Any] = {"type": type(space).__name__}
-    if type(space) in (spaces.Box, spaces.Discrete, spaces.MultiDiscrete):
-        result["dtype"] = _dtype(str(space.dtype)).name
-    if type(space) is spaces.Box:
-        low = _bound_to_json(space.low, space.bounded_below, -math.inf)
-        high = _bound_to_json(space.high, space.bounded_above, math.inf)
-        return result | {"shape": list(space.shape), "low": low, "high": high}
-    if type(space) is spaces.Discrete:
-        return result | {"n": int(space.n), "start": int(space.start)}
-    if type(space) is spaces.MultiDiscrete:
-        return result | {name: to_json_value(getattr(space, name), name) for name in ("nvec", "start")}
-    if type(space) is spaces.MultiBinary:
-        return result | {"n": space.n if isinstance(space.n, int) else list(space.n)}
-    if type(space) is spaces.Tuple:
-        return result | {"spaces": [space_to_json(item) for item in space.spaces]}
-    if type(space) is spaces.Dict and all(isinstance(key, str) for key in space.spaces):
-        return result | {"spaces": {key: space_to_json(item) for key, item in space.spaces.items()}}
-    raise ValueError(
-        f"{space!r:.80} cannot be stored; use Box, (Multi)Discrete, MultiBinary, Tuple or Dict by string"
-    )
-
-
-def space_from_json(description: dict[str, Any]) -> Space[Any]:
-    """
-    The inverse of :func:`space_to_json`.
-
-    :param description: JSON description.
-    :return: The space.
-    :raises CheckpointError: If the description is malformed.
-    """
-    try:
-        return _decode_space(description)
-    except CheckpointError:
-        raise
-    except Exception as error:
-        raise CheckpointError(f"malformed space in {METADATA}: {description!r:.80} ({error})") from error
-
-
-def _decode_space(content: dict[str, Any]) -> Space[Any]:
-    kind = content["type"]
-    if kind == "Dict":
-        return spaces.Dict(OrderedDict((key, _decode_space(item)) for key, item in content["spaces"].items()))
-    if kind == "Tuple":
-        return spaces.Tuple([_decode_space(item) for item in content["spaces"]])
-    if kind == "MultiBinary":
-        n = content["n"]
-        shape = _shape([n] if isinstance(n, int) else n)
-        return spaces.MultiBinary(n if isinstance(n, int) else shape)
-    if kind not in ("Box", "Discrete", "MultiDiscrete"):
-        raise CheckpointError(f"unknown kind of space {kind!r:.80}")
-    dtype = _dtype(content["dtype"])
-    if kind == "Discrete":
-        options: dict[str, Any] = (
-            {} if dtype == np.int64 else {"dtype": dtype}
-        )  # gymnasium 1.0 knows no other
-        return spaces.Discrete(content["n"], start=content["start"], **options)
-    if kind == "MultiDiscrete":
-        return spaces.MultiDiscrete(_decode(content["nvec"]), start=_decode(content["start"]), dtype=dtype)
-    shape = _shape(content["shape"])
-    low, bounded_below = _bound_from_json(content["low"], -math.inf, shape, dtype)
-    high, bounded_above = _bound_from_json(content["high"], math.inf, shape, dtype)
-    box = spaces.Box(low, high, dtype=dtype)
-    box.bounded_below, box.bounded_above = (
-        bounded_below,
-        bounded_above,
-    )  # integers hold no infinity themselves
-    return box
-
-
-def _bound_to_json(bound: np.ndarray, bounded: np.ndarray, infinity: float) -> Any:
-    values = [
-        value if ok else infinity for value, ok in zip(bound.ravel().tolist(), bounded.flat, strict=True)
-    ]
-    uniform = bool(values) and all(value == values[0] for value in values)
-    return to_json_value(values[0] if uniform else values, "bound")
-
-
-def _bound_from_json(
-    content: Any, infinity: float, shape: tuple[int, ...], dtype: np.dtype[Any]
-) -> tuple[np.ndarray, np.ndarray]:
-    values = np.array(_decode(content), dtype=object)  # objects keep 64-bit integers exact beside infinities
-    unbounded = values.astype(float) == infinity
-    if dtype.kind in "iu":
-        limits = np.iinfo(dtype)
-        values = np.where(unbounded, limits.min if infinity < 0 else limits.max, values)
-    if isinstance(content, list):
-        values, unbounded = values.reshape(shape), unbounded.reshape(shape)
-    return np.broadcast_to(values.astype(dtype), shape).copy(), ~np.broadcast_to(unbounded, shape)

@@ -19,16 +19,9 @@ from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.policies import BasePolicy
 from stable_baselines3.common.type_aliases import GymEnv, MaybeCallback
 
-from proq_agent.checkpoint import (
-    CheckpointError,
-    from_json_value,
-    read_archive,
-    space_from_json,
-    space_to_json,
-    to_json_value,
-    write_archive,
-)
+from proq_agent.checkpoint import read_archive, write_archive
 from proq_agent.dataset import GoalDataset
+from proq_agent.json_values import CheckpointError, from_json_value, space_from_json, space_to_json, to_json_value
 
 SelfOffline = TypeVar("SelfOffline", bound="OfflineAlgorithm")
 

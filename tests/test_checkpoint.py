@@ -12,7 +12,6 @@ import signal
 import subprocess
 import sys
 import zipfile
-from collections import OrderedDict
 from pathlib import Path
 from typing import Any
 
@@ -20,22 +19,13 @@ import cloudpickle
 import numpy as np
 import pytest
 import torch as th
-from gymnasium import spaces
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from stable_baselines3 import SAC
-from stable_baselines3.common.utils import ConstantSchedule, FloatSchedule, LinearSchedule
+from test_json_values import assert_same
 
-from proq_agent.checkpoint import (
-    Archive,
-    CheckpointError,
-    from_json_value,
-    read_archive,
-    space_from_json,
-    space_to_json,
-    to_json_value,
-    write_archive,
-)
+from proq_agent.checkpoint import Archive, read_archive, write_archive
+from proq_agent.json_values import CheckpointError
 
 METADATA = {"n_updates": 3, "name": "maze", "nested": {"list": [1, 2.5, None, True]}}
 
@@ -64,25 +54,6 @@ def make_tensors(seed: int = 0) -> dict[str, Any]:
         "optimizer": optimizer.state_dict(),
         "generator": {"state": generator.get_state(), "history": (1, [2.5, None], "text", True)},
     }
-
-
-def assert_same(actual: Any, expected: Any) -> None:
-    assert type(actual) is type(expected)
-    if isinstance(expected, dict):
-        assert list(actual) == list(expected)
-        for key in expected:
-            assert_same(actual[key], expected[key])
-    elif isinstance(expected, list | tuple):
-        assert len(actual) == len(expected)
-        for left, right in zip(actual, expected, strict=True):
-            assert_same(left, right)
-    elif isinstance(expected, th.Tensor):
-        assert actual.dtype == expected.dtype and th.equal(actual, expected)
-    elif isinstance(expected, np.ndarray):
-        assert actual.dtype == expected.dtype
-        np.testing.assert_array_equal(actual, expected)
-    else:
-        assert actual == expected or (actual != actual and expected != expected)
 
 
 def members_of(path: Path) -> dict[str, bytes]:
@@ -404,205 +375,3 @@ def test_kill_while_saving_leaves_the_previous_file(tmp_path: Path, moment: str)
     assert archive.metadata == {"n": 1} and archive.tensors == {"policy": {"weight": [1.0]}}
     write_archive(path, {"n": 3}, {})  # what the dead process left does not hinder the next save
     assert read_archive(path).metadata == {"n": 3}
-
-
-# ---- values as JSON ----------------------------------------------------------------------------------
-
-DTYPES = ["bool", "int8", "int64", "uint8", "uint64", "float16", "float32", "float64"]
-scalars = st.none() | st.booleans() | st.integers() | st.floats() | st.text()
-tagged = st.sampled_from(["__tuple__", "__float__", "__dict__", "__array__", "__eval__"])
-values = st.recursive(
-    scalars,
-    lambda inner: (
-        st.lists(inner, max_size=4)
-        | st.lists(inner, max_size=4).map(tuple)
-        | st.dictionaries(st.text(max_size=4) | tagged, inner, max_size=3)
-    ),
-    max_leaves=12,
-)
-
-
-@given(values)
-def test_json_values_round_trip(value: Any) -> None:
-    text = json.dumps(to_json_value(value, "value"), allow_nan=False)
-    assert_same(from_json_value(json.loads(text)), value)
-
-
-@given(st.sampled_from(DTYPES), st.lists(st.integers(0, 3), max_size=3), st.randoms())
-def test_arrays_round_trip(dtype: str, shape: list[int], random: Any) -> None:
-    data = [random.choice([0, 1, 100] + [math.inf, -math.inf] * dtype.startswith("f")) for _ in range(math.prod(shape))]
-    array = np.array(data, dtype=dtype).reshape(shape)
-    assert_same(from_json_value(json.loads(json.dumps(to_json_value(array, "array")))), array)
-
-
-def test_numpy_scalars_and_devices_become_plain() -> None:
-    value = {"a": np.float32(0.5), "b": np.int64(2**62), "c": np.bool_(True), "d": th.device("cpu"), "e": np.str_("x")}
-    plain = {"a": 0.5, "b": 2**62, "c": True, "d": "cpu", "e": "x"}
-    assert_same(to_json_value(value, "value"), plain)
-    assert to_json_value(np.float64("nan"), "value") == {"__float__": "nan"}
-
-
-@pytest.mark.parametrize(
-    "schedule",
-    [
-        ConstantSchedule(3e-4),
-        LinearSchedule(1e-3, 1e-5, 0.7),
-        FloatSchedule(3e-4),
-        FloatSchedule(LinearSchedule(1e-3, 0.0, 1.0)),
-    ],
-)
-def test_schedules_round_trip(schedule: Any) -> None:
-    back = from_json_value(json.loads(json.dumps(to_json_value(schedule, "learning_rate"))))
-    assert repr(back) == repr(schedule) and type(back) is type(schedule)
-    assert [back(x) for x in (1.0, 0.5, 0.1)] == [schedule(x) for x in (1.0, 0.5, 0.1)]
-
-
-def test_classes_round_trip() -> None:
-    value = {"activation_fn": th.nn.GELU, "optimizer_class": th.optim.AdamW}
-    assert to_json_value(value, "policy_kwargs")["activation_fn"] == {"__activation__": "GELU"}
-    assert from_json_value(to_json_value(value, "policy_kwargs")) == value
-
-
-class GELU(th.nn.Module):
-    """Only its name is that of a known activation."""
-
-
-@pytest.mark.parametrize(
-    "value",
-    [lambda x: x, FloatSchedule(lambda x: x), GELU, th.nn.GELU(), {1: 2}, {1}, 1j, b"x", np.zeros(10_001), object()],
-)
-def test_what_json_cannot_say_is_refused_by_name(value: Any) -> None:
-    with pytest.raises(ValueError, match=r"policy_kwargs\.thing"):
-        to_json_value({"thing": value}, "policy_kwargs")
-
-
-@pytest.mark.parametrize(
-    "value",
-    [
-        {"__eval__": "1 + 1"},
-        {"__activation__": "Linear"},
-        {"__activation__": ["GELU"]},
-        {"__float__": "1.0"},
-        {"__tuple__": "abc"},
-        {"__dict__": 3},
-        {"__array__": {"dtype": "object", "shape": [1], "data": [0]}},
-        {"__array__": {"dtype": "float32", "shape": [2], "data": [0]}},
-        {"__array__": {"dtype": "float32"}},
-        {"__schedule__": ["LinearSchedule", 1.0]},
-        {"__schedule__": ["ConstantSchedule", "x"]},
-        {"__schedule__": ["system", "true"]},
-        {"__schedule__": []},
-    ],
-)
-def test_malformed_values_are_refused(value: Any) -> None:
-    with pytest.raises(CheckpointError):
-        from_json_value([value])
-
-
-# ---- spaces as JSON ----------------------------------------------------------------------------------
-
-
-@st.composite
-def boxes(draw: st.DrawFn) -> spaces.Box:
-    dtype = np.dtype(draw(st.sampled_from(DTYPES)))
-    shape = tuple(draw(st.lists(st.integers(0, 3), max_size=3)))
-    if dtype.kind in "iu":
-        limits = np.iinfo(dtype)
-        numbers: st.SearchStrategy[Any] = st.integers(int(limits.min), int(limits.max))
-    elif dtype.kind == "f":
-        numbers = st.floats(width=8 * dtype.itemsize, allow_nan=False)  # type: ignore[arg-type]
-    else:
-        numbers = st.booleans()
-    size = math.prod(shape)
-    pairs = [sorted(draw(st.tuples(numbers, numbers))) for _ in range(1 if draw(st.booleans()) else size)]
-    bounds = np.array(pairs * size if len(pairs) == 1 else pairs, dtype=dtype).reshape(-1, 2)[:size]
-    return spaces.Box(bounds[:, 0].reshape(shape), bounds[:, 1].reshape(shape), dtype=dtype)
-
-
-integers = st.sampled_from([np.int8, np.int32, np.int64])
-leaves = (
-    boxes()
-    | st.builds(
-        lambda n, start, dtype: spaces.Discrete(n, start=start, dtype=dtype), *[st.integers(1, 9)] * 2, integers
-    )
-    | st.builds(
-        lambda nvec, dtype: spaces.MultiDiscrete(nvec, dtype=dtype, start=np.ones_like(nvec)),
-        st.lists(st.integers(1, 9), min_size=1, max_size=4).map(np.array),
-        integers,
-    )
-    | (st.integers(1, 5) | st.lists(st.integers(1, 5), min_size=1, max_size=3)).map(spaces.MultiBinary)
-)
-any_space = st.recursive(
-    leaves,
-    lambda inner: (
-        st.lists(inner, max_size=3).map(spaces.Tuple)
-        | st.dictionaries(st.text(max_size=5), inner, max_size=3).map(lambda d: spaces.Dict(OrderedDict(d)))
-    ),
-    max_leaves=5,
-)
-
-
-def assert_same_space(actual: Any, expected: Any) -> None:
-    """Stricter than ``==``, which compares bounds only approximately."""
-    assert type(actual) is type(expected) and actual.dtype == expected.dtype and actual.shape == expected.shape
-    if isinstance(expected, spaces.Box):
-        for name in ("low", "high", "bounded_below", "bounded_above"):
-            assert_same(getattr(actual, name), getattr(expected, name))
-    elif isinstance(expected, spaces.Dict | spaces.Tuple):
-        assert len(actual) == len(expected)
-        if isinstance(expected, spaces.Dict):
-            assert list(actual) == list(expected)
-        for key in expected if isinstance(expected, spaces.Dict) else range(len(expected)):
-            assert_same_space(actual[key], expected[key])
-    else:
-        assert actual == expected
-
-
-@given(any_space)
-def test_spaces_round_trip(space: Any) -> None:
-    text = json.dumps(space_to_json(space), allow_nan=False)
-    assert_same_space(space_from_json(json.loads(text)), space)
-
-
-@pytest.mark.parametrize("dtype", [np.int8, np.int32, np.int64])
-def test_unbounded_integer_box_stays_unbounded(dtype: Any) -> None:
-    back = space_from_json(space_to_json(spaces.Box(-math.inf, math.inf, (2,), dtype)))
-    assert_same_space(back, spaces.Box(-math.inf, math.inf, (2,), dtype))
-    half = spaces.Box(np.array([-math.inf, 3.0]), 5, dtype=dtype)
-    back = space_from_json(space_to_json(half))
-    assert_same_space(back, half)
-    assert isinstance(back, spaces.Box) and back.bounded_below.tolist() == [False, True]
-
-
-def test_uniform_bounds_are_stored_once() -> None:
-    description = space_to_json(spaces.Box(-np.inf, 255, (84, 84, 3), np.float32))
-    assert (description["low"], description["high"]) == ({"__float__": "-inf"}, 255.0)
-
-
-@pytest.mark.parametrize(
-    "space", [spaces.Text(3), spaces.Dict({1: spaces.Discrete(2)}), spaces.Sequence(spaces.Discrete(2))]
-)
-def test_other_spaces_are_refused(space: Any) -> None:
-    with pytest.raises(ValueError, match="cannot be stored"):
-        space_to_json(space)
-
-
-@pytest.mark.parametrize(
-    "description",
-    [
-        {},
-        [],
-        {"type": "os.system"},
-        {"type": "Discrete", "n": 0, "start": 0, "dtype": "int64"},
-        {"type": "Box", "shape": [2], "dtype": "object", "low": 0, "high": 1},
-        {"type": "Box", "shape": [2], "dtype": "float32", "low": [0], "high": 1},
-        {"type": "Box", "shape": [2], "dtype": "float32", "low": 2, "high": 1},
-        {"type": "Box", "shape": [10**6, 10**6], "dtype": "float32", "low": 0, "high": 1},
-        {"type": "Box", "shape": [2], "dtype": "uint8", "low": 0, "high": 256},
-        {"type": "MultiBinary", "n": [10**6, 10**6]},
-        {"type": "Tuple", "spaces": [{"type": "Dict", "spaces": []}]},
-    ],
-)
-def test_malformed_spaces_are_refused(description: Any) -> None:
-    with pytest.raises(CheckpointError):
-        space_from_json(description)

@@ -62,11 +62,11 @@ def test_keypoints_stay_frozen_until_their_start_and_inside_the_data(tiny):
 
 
 def test_the_same_seed_learns_the_same_and_global_randomness_is_left_alone(tiny):
-    state = th.get_rng_state(), np.random.get_state()[1].copy()
+    state = th.get_rng_state(), np.random.get_state()[1].copy()  # noqa: NPY002
     one, two, other = (tiny(seed=s).learn(5, log_interval=None) for s in (3, 3, 4))
     assert_same(one, two)
     assert not th.equal(parameters(one)["log_std"], parameters(other)["log_std"])
-    assert th.equal(state[0], th.get_rng_state()) and np.array_equal(state[1], np.random.get_state()[1])
+    assert th.equal(state[0], th.get_rng_state()) and np.array_equal(state[1], np.random.get_state()[1])  # noqa: NPY002
 
 
 def test_acting_during_training_does_not_change_what_is_learned(tiny):

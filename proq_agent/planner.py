@@ -26,6 +26,8 @@ class Routes(NamedTuple):
 
     costs: np.ndarray  #: ``[B, K]`` cost-to-goal of each keypoint, inf where there is no route
     successors: np.ndarray  #: ``[B, K]`` next node on the plan; ``K`` is the goal itself, -1 no route
+    ranks: np.ndarray  #: ``[B, K]`` what plans are chosen by, the costs where nothing is left to chance
+    stretched: np.ndarray  #: ``[B]`` bool: no keypoint is within ``max_hop`` of the goal
 
 
 class Hops(NamedTuple):
@@ -115,7 +117,7 @@ class KeypointGraph:
         np.fill_diagonal(weights, np.inf)
         # A hop costs a trifle, less than the resolution of float32 distances, more than the rounding of float64
         # sums: ties go to fewer hops, and as costs fall even along edges of length zero, no plan can cycle.
-        return weights + 1e-9 * (weights.max(initial=0.0, where=np.isfinite(weights)) or 1.0)
+        return weights + 1e-9 * weights.max(initial=1.0, where=np.isfinite(weights))
 
     @cached_property
     def costs(self) -> np.ndarray:
@@ -141,11 +143,14 @@ class KeypointGraph:
         offset = last_hop.min(axis=1, keepdims=True)
         offset[np.isinf(offset)] = 0.0
         last_hop -= offset
-        costs, _ = _min_plus(self.costs, last_hop)
-        onward, successors = _min_plus(self.weights, costs)
+        costs, _ = min_plus(self.costs, last_hop)
+        onward, successors = min_plus(self.weights, costs)
         successors[last_hop <= onward] = self.n_keypoints
         successors[np.isinf(costs)] = -1
-        return Routes(costs + offset, successors)
+        stretched = np.zeros(len(to_goal), dtype=bool)
+        stretched[far] = True
+        costs += offset
+        return Routes(costs, successors, costs, stretched)
 
     def next_hops(self, routes: Routes, from_state: np.ndarray, state_to_goal: np.ndarray) -> Hops:
         """
@@ -157,15 +162,14 @@ class KeypointGraph:
         """
         goal = self.n_keypoints
         rows = np.arange(len(from_state))
-        totals = np.where(from_state <= self.max_hop, from_state + routes.costs, np.inf)
-        target = totals.argmin(axis=1)
-        cost = totals[rows, target]
+        ranks = np.where(from_state <= self.max_hop, from_state + routes.ranks, np.inf)
+        target = ranks.argmin(axis=1)
         direct_cost = np.where(state_to_goal <= self.max_hop, state_to_goal, np.inf)
-        direct = direct_cost <= cost
+        direct = direct_cost <= ranks[rows, target]
+        cost = np.where(direct, direct_cost, from_state[rows, target] + routes.costs[rows, target])
+        cost[np.isinf(ranks[rows, target]) & ~direct] = np.inf
         target[direct] = goal
-        cost = np.minimum(cost, direct_cost)
-        # Costs that all exceed max_hop mean that even the keypoint nearest to the goal makes a long last hop.
-        fallback = (routes.costs.min(axis=1) > self.max_hop) & ~direct
+        fallback = routes.stretched & ~direct
         lost = np.isinf(cost)
         if lost.any():
             fallback |= lost
@@ -189,7 +193,6 @@ class KeypointGraph:
         :param state_to_goal: distance from the state to the goal
         :return: nodes that end with ``K``, or a single keypoint when there is no route
         """
-        routes = Routes(np.atleast_2d(routes.costs), np.atleast_2d(routes.successors))
         hops = self.next_hops(routes, np.atleast_2d(from_state), np.atleast_1d(state_to_goal))
         nodes = [int(hops.target[0])]
         while len(nodes) <= self.n_keypoints and nodes[-1] < self.n_keypoints:
@@ -337,7 +340,7 @@ class KeypointGraph:
             self.__dict__.pop(name, None)
 
 
-def _min_plus(matrix: np.ndarray, vectors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def min_plus(matrix: np.ndarray, vectors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """``min_j matrix[k, j] + vectors[b, j]`` and its argmin, both ``[B, K]``, in bounded memory."""
     n = len(matrix)
     values = np.empty((len(vectors), n))

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from numpy.testing import assert_allclose, assert_array_equal
 
-from proq_agent.planner import KeypointGraph, Routes
+from proq_agent.planner import KeypointGraph
 
 MAX_HOP = 10.0
 INF = np.inf
@@ -194,7 +194,7 @@ def test_path_lists_the_keypoints_and_ends_with_the_goal() -> None:
     goal, state = np.array([[18.0, 0.0]]), np.array([[1.0, 0.0]])
     routes = graph.routes(apart(graph.points, goal).T)
     assert graph.path(routes, apart(state, graph.points)[0], 17.0) == [1, 2, 3, 4, 5]
-    assert graph.path(Routes(routes.costs[0], routes.successors[0]), apart(state, graph.points), 3.0) == [5]
+    assert graph.path(routes, apart(state, graph.points), 3.0) == [5]
 
 
 def test_a_goal_far_from_every_keypoint_is_reached_from_the_nearest_and_flagged() -> None:

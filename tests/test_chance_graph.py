@@ -1,0 +1,174 @@
+"""Plans with lotteries, against brute force over policies and against simulation."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from proq_agent.chance_graph import ChanceGraph
+from proq_agent.planner import KeypointGraph
+
+INF = np.inf
+
+
+def probabilities(ranks: np.ndarray) -> np.ndarray:
+    """The odds that a rank stands for."""
+    return 1.0 - np.where(np.isfinite(ranks), ranks, 1e9) // 1e6 * 1e-3
+
+
+@st.composite
+def graphs(draw: st.DrawFn) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Distances of a few nodes, some of them entrances with random outcomes, and distances to a goal."""
+    n = draw(st.integers(3, 5))
+    entry = st.sampled_from([1.0, 2.0, 5.0, INF, INF])
+    distances = np.array(draw(st.lists(entry, min_size=n * n, max_size=n * n))).reshape(n, n)
+    to_goal = np.array(draw(st.lists(st.sampled_from([1.0, INF, INF]), min_size=n, max_size=n)))
+    to_goal[draw(st.integers(0, n - 1))] = 1.0
+    entrances = np.array(sorted(draw(st.sets(st.integers(0, n - 1), min_size=1, max_size=2))))
+    outcomes = np.zeros((len(entrances), n))
+    for row in outcomes:
+        for node in draw(st.lists(st.integers(0, n - 1), min_size=2, max_size=2)):
+            row[node] += 0.5
+    return distances, to_goal, entrances, outcomes
+
+
+def policy_value(distances, to_goal, entrances, outcomes, policy) -> np.ndarray:
+    """Probability of reaching the goal from each node when each node always takes the same edge (n is the goal)."""
+    n = len(distances)
+    transition = np.zeros((n + 1, n + 1))
+    transition[n, n] = 1.0
+    for node in range(n):
+        if node in entrances:
+            transition[node, :n] = outcomes[list(entrances).index(node)]
+        else:
+            transition[node, policy[node]] = 1.0
+    reached = np.zeros(n + 1)
+    reached[n] = 1.0
+    return (np.linalg.matrix_power(transition, 4096) @ reached)[:n]
+
+
+@settings(max_examples=60, deadline=None)
+@given(graphs())
+def test_the_odds_are_those_of_the_best_policy(case):
+    distances, to_goal, entrances, outcomes = case
+    n = len(distances)
+    to_goal[entrances] = INF
+    if not np.isfinite(to_goal).any():
+        return
+    options = [
+        [n] * bool(np.isfinite(to_goal[i])) + [j for j in range(n) if distances[i, j] < INF] or [i] for i in range(n)
+    ]
+    best = np.max([policy_value(*case, policy) for policy in itertools.product(*options)], axis=0)
+    routes = ChanceGraph(distances, 10.0, entrances=entrances, outcomes=outcomes).routes(to_goal)
+    np.testing.assert_allclose(probabilities(routes.ranks[0]), best, atol=2e-3)
+
+
+@settings(max_examples=40, deadline=None)
+@given(graphs())
+def test_without_entrances_it_is_the_deterministic_plan(case):
+    distances, to_goal, _, _ = case
+    plain, chance = (kind(distances, 10.0).routes(to_goal) for kind in (KeypointGraph, ChanceGraph))
+    for one, other in zip(plain, chance, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def line(n: int) -> np.ndarray:
+    """Nodes in a row, one step apart, that can be walked in both directions."""
+    nodes = np.arange(n)
+    return np.where(np.abs(nodes[:, None] - nodes) == 1, 1.0, INF)
+
+
+def with_portal(detour: bool) -> ChanceGraph:
+    """Nodes 0-5 in a row, node 6 beside 0 an entrance to 5 or to the sealed node 7, one half each."""
+    distances = np.full((8, 8), INF)
+    distances[:6, :6] = line(6)
+    distances[0, 6] = 1.0
+    if not detour:
+        distances[2, 3] = distances[3, 2] = INF
+    outcomes = np.zeros((1, 8))
+    outcomes[0, [5, 7]] = 0.5
+    return ChanceGraph(distances, 2.0, entrances=[6], outcomes=outcomes)
+
+
+def to_node(node: int, n: int = 8) -> np.ndarray:
+    return np.where(np.arange(n) == node, 0.5, INF)
+
+
+def test_a_safe_detour_is_walked_although_the_portal_is_shorter():
+    graph = with_portal(detour=True)
+    routes = graph.routes(to_node(5))
+    assert routes.successors[0, 0] == 1
+    assert routes.costs[0, 0] == pytest.approx(5.5)
+    assert graph.path(routes, np.where(np.arange(8) == 0, 0.1, INF), INF) == [0, 1, 2, 3, 4, 5, 8]
+
+
+def test_a_portal_that_is_the_only_way_is_taken():
+    graph = with_portal(detour=False)
+    routes = graph.routes(to_node(5))
+    assert routes.successors[0, :3].tolist() == [6, 0, 1]
+    assert probabilities(routes.ranks[0])[[0, 3, 6, 7]] == pytest.approx([0.5, 1.0, 0.5, 0.0])
+    # One step to the entrance, one to be moved, half a step from node 5 to the goal.
+    assert routes.costs[0, 0] == pytest.approx(1.0 + 1.0 + 0.5)
+    assert graph.path(routes, np.where(np.arange(8) == 2, 0.1, INF), INF) == [2, 1, 0, 6]
+
+
+def test_of_two_portals_the_surer_is_taken_even_if_it_is_farther():
+    # 0-1-2-3 in a row; 4 beside 0 leads to the goal's node 6 with 0.3, 5 beside 3 with 0.7; 7 is a dead end.
+    distances = np.full((8, 8), INF)
+    distances[:4, :4] = line(4)
+    distances[0, 4] = distances[3, 5] = 1.0
+    outcomes = np.zeros((2, 8))
+    outcomes[0, [6, 7]] = 0.3, 0.7
+    outcomes[1, [6, 7]] = 0.7, 0.3
+    graph = ChanceGraph(distances, 2.0, entrances=[4, 5], outcomes=outcomes)
+    routes = graph.routes(to_node(6))
+    assert routes.successors[0, :4].tolist() == [1, 2, 3, 5]
+    assert probabilities(routes.ranks[0])[0] == pytest.approx(0.7, abs=2e-3)
+
+
+def test_a_lottery_that_can_be_repeated_is_sure_and_its_cost_counts_every_try():
+    # From 0 one step to entrance 1, which leads to the goal's node 2 or back to 0: certain, in two tries on average.
+    distances = np.full((3, 3), INF)
+    distances[0, 1] = 1.0
+    graph = ChanceGraph(distances, 2.0, entrances=[1], outcomes=np.array([[0.5, 0.0, 0.5]]))
+    routes = graph.routes(to_node(2, 3))
+    assert routes.ranks[0, 0] == pytest.approx(routes.costs[0, 0], abs=2.0)
+    assert routes.costs[0, 0] == pytest.approx(2 * (1.0 + 1.0) + 0.5, rel=1e-6)
+
+
+def test_the_promised_odds_are_met_by_playing():
+    graph = with_portal(detour=False)
+    routes = graph.routes(to_node(5))
+    rng = np.random.default_rng(0)
+    wins = 0
+    for _ in range(2000):
+        node = 2
+        for _ in range(50):
+            if node == 6:
+                node = int(rng.choice(8, p=graph.outcomes[0]))
+            onward = int(routes.successors[0, node])
+            if onward == 8:
+                wins += 1
+                break
+            if onward < 0:
+                break
+            node = onward
+    assert wins / 2000 == pytest.approx(0.5, abs=0.04)
+
+
+def test_rows_of_a_batch_do_not_mix():
+    graph = with_portal(detour=False)
+    goals = np.stack([to_node(5), to_node(2), to_node(7)])
+    batch = graph.routes(goals)
+    for row, goal in enumerate(goals):
+        for together, alone in zip(batch, graph.routes(goal), strict=True):
+            np.testing.assert_array_equal(together[row], alone[0])
+
+
+def test_outcomes_that_are_no_probabilities_are_refused():
+    with pytest.raises(ValueError, match="sum to one"):
+        ChanceGraph(line(3), 2.0, entrances=[1], outcomes=np.array([[0.5, 0.0, 0.2]]))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import NamedTuple
 
 import numpy as np
@@ -9,6 +10,7 @@ import torch as th
 
 from proq_agent.planner import Hops, KeypointGraph, Routes
 from proq_agent.policies import ProQPolicy
+from proq_agent.progress import Snags
 
 
 class Plan(NamedTuple):
@@ -51,7 +53,27 @@ class Navigator:
         self.graph = KeypointGraph(distances.cpu().numpy(), max_hop, reach, self.points)
         # The barrier holds on average; a keypoint that ψ takes for unreachable is no place to send anyone.
         self.graph.block(nodes=np.flatnonzero(stray.cpu().numpy()))
+        self.snags = Snags(self.graph, policy.quasimetric, self.embeddings, slack=reach)
         self._goals: _Goals | None = None
+
+    def fork(self) -> Navigator:
+        """A navigator for another agent in the same world: the graph is shared, what is known of goals is not."""
+        other = copy.copy(self)
+        other._goals = None
+        return other
+
+    @th.no_grad()
+    def avoid(self, place: np.ndarray, target: np.ndarray, cost: float) -> None:
+        """
+        Make hops more expensive that lead past a place in the direction of a target, see :class:`Snags`.
+
+        :param place: ``[goal_dim]`` where an agent is stuck
+        :param target: ``[goal_dim]`` where it was heading
+        :param cost: added to each of these hops
+        """
+        points = th.as_tensor(np.stack([place, target]), dtype=th.float32, device=self.latents.device)
+        embeddings = self.policy.embedder(self.policy.encode(points))
+        self.snags.add(embeddings[0], embeddings[1], cost)
 
     @th.no_grad()
     def next_hops(self, achieved: th.Tensor, desired: np.ndarray) -> tuple[Hops, th.Tensor, th.Tensor]:
@@ -64,15 +86,23 @@ class Navigator:
         """
         goals = self._known_goals(desired)
         here = self.policy.encode(achieved)
-        hops = self._choose(goals, here)[0]
+        hops = self._choose(goals, achieved, here)[0]
         return hops, here, self._target_rows(self.latents, goals.latents, hops)
 
-    def _choose(self, goals: _Goals, here: th.Tensor) -> tuple[Hops, np.ndarray, np.ndarray]:
+    def _choose(self, goals: _Goals, achieved: th.Tensor, here: th.Tensor) -> tuple[Hops, np.ndarray, np.ndarray]:
         """The hops, and the distances that they were chosen by: to each keypoint and to the goal."""
-        embeddings = self.policy.embedder(here)
+        embeddings, points = self.policy.embedder(here), achieved.cpu().numpy()
         to_keypoints = self.policy.quasimetric.pairwise(embeddings, self.embeddings).cpu().numpy()
         to_goal = self.policy.quasimetric(embeddings, goals.embeddings).cpu().numpy()
+        to_keypoints = self._passable(to_keypoints, points[:, None], self.points, embeddings[:, None], self.embeddings)
+        to_goal = self._passable(to_goal, points, goals.points, embeddings, goals.embeddings)
         return self.graph.next_hops(goals.routes, to_keypoints, to_goal), to_keypoints, to_goal
+
+    def _passable(
+        self, distances: np.ndarray, starts: np.ndarray, ends: np.ndarray, from_: th.Tensor, to: th.Tensor
+    ) -> np.ndarray:
+        """Costs of hops that are no edges: what is blocked or penalised in the graph holds for them too."""
+        return self.snags.surcharge(self.graph.mask_blocked(distances, starts, ends), from_, to)
 
     def targets(self, nodes: np.ndarray, desired: np.ndarray) -> np.ndarray:
         """The points in goal space ``[B, goal_dim]`` of nodes ``[B]``: keypoints, or the goal of that row."""
@@ -83,8 +113,8 @@ class Navigator:
     def plan(self, start: np.ndarray, goal: np.ndarray) -> Plan:
         """The whole plan from one point of goal space to another; what `next_hops` was asked for stays known."""
         goals = self._plan(goal[None])
-        here = self.policy.encode(th.as_tensor(start[None], device=self.latents.device))
-        hops, to_keypoints, to_goal = self._choose(goals, here)
+        achieved = th.as_tensor(start[None], device=self.latents.device)
+        hops, to_keypoints, to_goal = self._choose(goals, achieved, self.policy.encode(achieved))
         nodes = self.graph.path(goals.routes, to_keypoints[0], to_goal[0])
         return Plan(nodes, self.targets(np.array(nodes), goal[None]), float(hops.cost[0]), bool(hops.fallback[0]))
 
@@ -118,8 +148,9 @@ class Navigator:
         points = th.as_tensor(desired, dtype=th.float32, device=self.latents.device)
         latents = self.policy.encode(points)
         embeddings = self.policy.embedder(latents)
-        to_goal = self.policy.quasimetric.pairwise(self.embeddings, embeddings).T
-        return _Goals(desired.copy(), latents, embeddings, self.graph.routes(to_goal.cpu().numpy()), self.graph.version)
+        to_goal = self.policy.quasimetric.pairwise(self.embeddings, embeddings).T.cpu().numpy()
+        to_goal = self._passable(to_goal, self.points, desired[:, None], self.embeddings, embeddings[:, None])
+        return _Goals(desired.copy(), latents, embeddings, self.graph.routes(to_goal), self.graph.version)
 
 
 def _replaced(old: np.ndarray, rows: np.ndarray, new: np.ndarray) -> np.ndarray:

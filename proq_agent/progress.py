@@ -1,0 +1,156 @@
+"""When the world is not as the map says: notice that there is no progress, and remember where."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+import torch as th
+
+from proq_agent.planner import KeypointGraph
+from proq_agent.quasimetric import Quasimetric
+
+if TYPE_CHECKING:
+    from proq_agent.navigator import Navigator
+
+MIN_PROGRESS = 1.0  # the cost to go counts steps; less than one is the controller's noise
+
+
+class Snags:
+    """
+    Places where an agent was stuck, and what they cost the hops that lead past them.
+
+    A hop from a to b leads past the place s, where the agent was stuck on its way to t, if s lies on it,
+    d(a, s) + d(s, b) <= d(a, b) + slack, and b lies in the direction of t: one of b and t is nearer to the other than
+    s is. So one bump into a wall tells about all hops through it, however long, from either keypoints or states,
+    while the way back and the ways beyond the wall stay what they were.
+
+    The edges among these hops are penalised in the graph; the snag lasts as long as that penalty.
+
+    :param graph: whose edges are penalised
+    :param quasimetric: d, of embeddings
+    :param keypoints: ``[K, embedding_dim]`` embeddings of the graph's nodes
+    :param slack: how far beside a hop a place may lie
+    """
+
+    def __init__(self, graph: KeypointGraph, quasimetric: Quasimetric, keypoints: th.Tensor, slack: float) -> None:
+        self.graph, self.quasimetric, self.keypoints, self.slack = graph, quasimetric, keypoints, slack
+        self._places = self._targets = keypoints[:0]
+        self._costs = np.zeros(0)
+        self._handles: list[int] = []
+        self._version = graph.version
+
+    def add(self, place: th.Tensor, target: th.Tensor, cost: float) -> None:
+        """
+        :param place: ``[embedding_dim]`` s, where the agent is stuck
+        :param target: ``[embedding_dim]`` t, where it was heading
+        :param cost: added to every hop that leads past
+        """
+        new = Snags(self.graph, self.quasimetric, self.keypoints, self.slack)
+        new._places, new._targets, new._costs = place[None], target[None], np.array([cost])
+        edges = np.argwhere(new._extra(self.graph.distances, self.keypoints[:, None], self.keypoints) > 0)
+        self._drop_lifted()
+        self._handles.append(self.graph.penalise(edges[:, 0], edges[:, 1], cost))
+        self._places = th.cat([self._places, new._places])
+        self._targets = th.cat([self._targets, new._targets])
+        self._costs = np.append(self._costs, cost)
+        self._version = self.graph.version
+
+    def surcharge(self, distances: np.ndarray, starts: th.Tensor, ends: th.Tensor) -> np.ndarray:
+        """
+        Costs of hops that are not edges of the graph: their lengths, and what the snags on the way add.
+
+        :param distances: ``[...]`` lengths of the hops
+        :param starts: embeddings; with ``ends`` their leading dimensions broadcast to the shape of ``distances``
+        :param ends: embeddings
+        """
+        if self._version != self.graph.version:
+            self._drop_lifted()
+        return distances + self._extra(distances, starts, ends) if self._handles else distances
+
+    @th.no_grad()
+    def _extra(self, distances: np.ndarray, starts: th.Tensor, ends: th.Tensor) -> np.ndarray:
+        starts, ends = starts.unsqueeze(-2), ends.unsqueeze(-2)
+        to_place, onward, from_target, to_target, planned = (
+            self.quasimetric(x, y).cpu().numpy()
+            for x, y in (
+                (starts, self._places),
+                (self._places, ends),
+                (self._targets, ends),
+                (ends, self._targets),
+                (self._places, self._targets),
+            )
+        )
+        past = to_place + onward <= distances[..., None] + self.slack
+        towards = (from_target < onward) | (to_target < planned)
+        return (past & towards) @ self._costs
+
+    def _drop_lifted(self) -> None:
+        """Forget the snags whose penalty was taken off the graph."""
+        kept = [row for row, handle in enumerate(self._handles) if handle in self.graph._changes]
+        self._places, self._targets, self._costs = self._places[kept], self._targets[kept], self._costs[kept]
+        self._handles = [self._handles[row] for row in kept]
+        self._version = self.graph.version
+
+
+class Progress(NamedTuple):
+    """What is remembered of each agent from one step to the next."""
+
+    goals: np.ndarray  #: ``[B, goal_dim]``
+    best: np.ndarray  #: ``[B]`` the least cost to go so far, on the way to this goal over this graph
+    stalled: np.ndarray  #: ``[B]`` steps since then
+    version: np.ndarray  #: ``[B]`` of the graph
+
+
+class ProgressMonitor:
+    """
+    Reroutes agents that get no closer: not told that the world has changed, they find out by bumping into it.
+
+    An agent whose cost to go has not fallen for ``patience`` steps is stuck. What leads past the place where it is
+    in the direction it was heading becomes more expensive by the cost to go, so that a few bumps at one place make
+    any detour cheaper. This is learned for good, and shared by all agents on the same graph: see
+    :meth:`KeypointGraph.clear_penalties`.
+
+    :param patience: steps
+    """
+
+    def __init__(self, patience: int) -> None:
+        if not isinstance(patience, int) or patience < 1:
+            raise ValueError(f"patience must be a whole number of steps, at least 1, got {patience!r}")
+        self.patience = patience
+
+    def watch(
+        self,
+        navigator: Navigator,
+        achieved: np.ndarray,
+        desired: np.ndarray,
+        targets: np.ndarray,
+        costs: np.ndarray,
+        state: Progress | None = None,
+        episode_start: np.ndarray | None = None,
+    ) -> tuple[Progress, bool]:
+        """
+        Take note of one step of each agent.
+
+        :param navigator: whose plans they follow
+        :param achieved: ``[B, goal_dim]`` where they are
+        :param desired: ``[B, goal_dim]`` where they want to be
+        :param targets: ``[B, goal_dim]`` what they head for now
+        :param costs: ``[B]`` cost to go
+        :param state: what the last call returned; None at the beginning
+        :param episode_start: ``[B]`` agents that begin anew
+        :return: the new state, and whether an agent was stuck: then plan again
+        """
+        version = np.full(len(costs), navigator.graph.version)
+        if state is None or state.goals.shape != desired.shape:
+            return Progress(desired.copy(), costs, np.zeros(len(costs), dtype=np.intp), version), False
+        anew = (state.goals != desired).any(axis=1) | (state.version != version)
+        if episode_start is not None:
+            anew |= np.asarray(episode_start, dtype=bool)
+        closer = anew | (costs <= state.best - MIN_PROGRESS) | np.isinf(costs)
+        best = np.where(closer, costs, state.best)
+        stalled = np.where(closer, 0, state.stalled + 1)
+        stuck = np.flatnonzero(stalled >= self.patience)
+        for row in stuck:
+            navigator.avoid(achieved[row], targets[row], max(float(costs[row]), navigator.graph.max_hop))
+        return Progress(desired.copy(), best, stalled, version), bool(len(stuck))

@@ -1,0 +1,191 @@
+from __future__ import annotations
+
+import copy
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tiny_goal import TINY, tiny_arrays, tiny_model
+
+from proq_agent import GoalDataset, ProQ
+from zoo.curves import Curve, mean_and_band, read_curve
+from zoo.learned_map import LearnedMap
+from zoo.plots import draw_map, main
+
+
+@pytest.fixture(scope="module")
+def model() -> ProQ:
+    return tiny_model().learn(8, log_interval=None)
+
+
+@pytest.fixture(scope="module")
+def agent(model: ProQ, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("agent") / "agent.zip"
+    model.save(path)
+    return path
+
+
+def run_folder(root: Path, name: str, rates: list[float]) -> Path:
+    folder = root / "proq" / name
+    folder.mkdir(parents=True)
+    successes = np.array([[i < 10 * rate for i in range(10)] for rate in rates])
+    np.savez(folder / "evaluations.npz", timesteps=np.arange(1, len(rates) + 1) * 100, successes=successes)
+    (folder / "progress.csv").write_text("time/total_timesteps,train/loss,eval/mean\n100,3.5,\n150,,0.1\n200,2.5,\n")
+    return folder
+
+
+@pytest.mark.parametrize(("suffix", "magic"), [("png", b"\x89PNG"), ("pdf", b"%PDF"), ("svg", b"<?xml")])
+def test_format_follows_the_suffix_and_is_repeatable(model, tmp_path, suffix, magic):
+    first, second = tmp_path / f"a.{suffix}", tmp_path / f"b.{suffix}"
+    draw_map(model, first)
+    draw_map(model, second)
+    assert first.read_bytes().startswith(magic)
+    assert first.read_bytes() == second.read_bytes()
+
+
+def test_drawing_changes_neither_agent_nor_matplotlib(model, tmp_path):
+    import matplotlib
+
+    style = dict(matplotlib.rcParams)
+    before = copy.deepcopy(model.policy.state_dict())
+    draw_map(model, tmp_path / "map.png", title="a title")
+    LearnedMap(model).without_barrier(3)
+    assert dict(matplotlib.rcParams) == style
+    assert all((before[name] == value).all() for name, value in model.policy.state_dict().items())
+
+
+def test_walls_are_part_of_the_picture(model, tmp_path):
+    draw_map(model, tmp_path / "plain.png")
+    draw_map(model, tmp_path / "maze.png", env_id="pointmaze-medium-navigate-v0")
+    assert (tmp_path / "plain.png").read_bytes() != (tmp_path / "maze.png").read_bytes()
+
+
+@pytest.mark.parametrize(
+    "figure",
+    [
+        ["map", "--title", "tiny"],
+        ["plan", "--start", "0.1", "0.1", "--goal", "0.9", "0.8"],
+        ["distance", "--goal", "0.5", "0.5"],
+        ["compare", "--updates", "2"],
+    ],
+    ids=lambda figure: figure[0],
+)
+def test_figures_of_an_agent(agent, tmp_path, figure, capsys):
+    out = tmp_path / "sub" / "figure.png"
+    assert main([*figure, "--agent", str(agent), "--out", str(out)]) == 0
+    assert out.stat().st_size > 1000
+    assert str(out) in capsys.readouterr().out
+
+
+def test_plan_and_distance_of_a_task(agent, tmp_path):
+    for figure in ("plan", "distance"):
+        out = tmp_path / f"{figure}.svg"
+        command = [figure, "--agent", str(agent), "--env", "pointmaze-medium-v0", "--task", "2", "--out", str(out)]
+        assert main(command) == 0 and out.is_file()
+
+
+def test_comparison_with_another_agent(agent, tmp_path):
+    out = tmp_path / "compare.png"
+    assert main(["compare", "--agent", str(agent), "--without", str(agent), "--out", str(out)]) == 0
+    assert out.is_file()
+
+
+def test_coverage_of_a_file(tmp_path):
+    np.savez(tmp_path / "data.npz", **tiny_arrays())
+    out = tmp_path / "coverage.pdf"
+    command = [
+        "coverage",
+        "--env",
+        "pointmaze-medium-v0",
+        "--dataset-path",
+        str(tmp_path / "data.npz"),
+        "--out",
+        str(out),
+    ]
+    assert main(command) == 0 and out.is_file()
+
+
+@pytest.mark.parametrize("goal_dim", [1, 3])
+def test_goal_spaces_that_are_no_plane(tmp_path, goal_dim):
+    arrays = tiny_arrays()
+    goals = np.concatenate([arrays["observations"], arrays["observations"]], axis=1)[:, :goal_dim]
+    model = ProQ(dataset=GoalDataset(**arrays, achieved_goals=goals), device="cpu", seed=0, **TINY)
+    draw_map(model, tmp_path / "map.png")
+    learned = LearnedMap(model)
+    keypoints = learned.keypoints
+    np.testing.assert_allclose(learned.to_goals(learned.in_plane(keypoints)), keypoints)
+    plan = learned.plan(np.array([0.1, 0.1]), np.array([0.9, 0.9]))
+    assert plan.points.shape == (len(plan.nodes), goal_dim)
+
+
+def test_map_agrees_with_the_agent(model):
+    """The distance at a keypoint is the graph's, and ψ is a probability."""
+    learned = LearnedMap(model)
+    np.testing.assert_allclose(
+        learned.distances(learned.keypoints, learned.keypoints[2]), learned.graph.distances[:, 2], rtol=1e-4, atol=1e-4
+    )
+    psi = learned.reachability(np.random.default_rng(0).uniform(size=(9000, 2)))
+    assert psi.shape == (9000,) and (psi >= 0).all() and (psi <= 1).all()
+
+
+def test_curves_of_all_runs_of_an_env(tmp_path, capsys):
+    for number, rates in enumerate(([0.1, 0.5, 1.0], [0.3, 0.7])):
+        run_folder(tmp_path, f"some-env-v0_{number + 1}", rates)
+    run_folder(tmp_path, "other-v0_1", [0.2])
+    out = tmp_path / "curves.png"
+    assert main(["curves", "-f", str(tmp_path), "--env", "some-env-v0", "other-v0", "--out", str(out)]) == 0
+    assert out.is_file()
+    assert main(["curves", str(tmp_path / "proq" / "other-v0_1"), "--metric", "train/loss", "--out", str(out)]) == 0
+
+
+def test_band_covers_what_all_runs_have_and_is_students(tmp_path):
+    runs = [read_curve(run_folder(tmp_path, f"e_{i}", r)) for i, r in enumerate(([0.1, 0.5, 1.0], [0.3, 0.7]))]
+    updates, mean, half = mean_and_band(runs)
+    np.testing.assert_array_equal(updates, [100, 200])
+    np.testing.assert_allclose(mean, [20.0, 60.0])
+    np.testing.assert_allclose(half, 12.706 * 10.0, rtol=1e-4)  # t(0.975, 1) = 12.706; std / sqrt(2) = 10
+    _, mean, half = mean_and_band([Curve(np.array([0, 10]), np.array([1.0, 2.0]))])
+    assert mean.tolist() == [1.0, 2.0] and not half.any()
+
+
+def test_column_of_progress_skips_empty_rows(tmp_path):
+    curve = read_curve(run_folder(tmp_path, "e_1", [0.5]), "train/loss")
+    assert curve.updates.tolist() == [100, 200] and curve.values.tolist() == [3.5, 2.5]
+
+
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        (["map", "--agent", "nowhere.zip"], "nowhere"),
+        (["map"], "--env"),
+        (["map", "--env", "pointmaze-medium-navigate-v0", "--exp-id", "7"], "no run 7"),
+        (["plan", "--agent", "{agent}", "--start", "0", "0"], "--goal"),
+        (["plan", "--agent", "{agent}", "--start", "0", "0", "0", "--goal", "1", "1"], "coordinates"),
+        (["distance", "--agent", "{agent}", "--task", "1"], "--env"),
+        (["curves", "--env", "some-env-v0"], "train one"),
+        (["curves", "."], "no evaluations.npz"),
+        (["curves"], "--env"),
+    ],
+)
+def test_bad_input_is_one_clear_line(agent, tmp_path, monkeypatch, capsys, command, words):
+    monkeypatch.chdir(tmp_path)
+    assert main([*(part.format(agent=agent) for part in command), "--out", "figure.png"]) == 1
+    error = capsys.readouterr().err.strip()
+    assert words in error and "\n" not in error
+    assert not list(tmp_path.iterdir())
+
+
+def test_unknown_suffix_is_refused_before_any_work(tmp_path, capsys):
+    assert main(["map", "--agent", "nowhere.zip", "--out", str(tmp_path / "map.docx")]) == 1
+    assert ".pdf" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_as_a_process(agent, tmp_path):
+    out = tmp_path / "map.png"
+    command = [sys.executable, "-m", "zoo.plots", "map", "--agent", str(agent), "--out", str(out)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    assert out.is_file()

@@ -1,0 +1,174 @@
+"""
+Draw the paper's figures from a trained agent, a dataset or several runs::
+
+    python -m zoo.plots map --env pointmaze-giant-stitch-v0 --out map.pdf
+    python -m zoo.plots plan --env pointmaze-giant-stitch-v0 --task 1 --out plan.pdf
+    python -m zoo.plots curves --env pointmaze-giant-stitch-v0 pointmaze-giant-navigate-v0 --out curves.pdf
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from proq_agent import ProQ
+from zoo import drawing
+from zoo.canvas import check_suffix
+from zoo.cli import add_common_arguments, add_dataset_arguments, run
+from zoo.curves import SUCCESS, draw_curves
+from zoo.datasets import load
+from zoo.find_agent import add_agent_arguments, load_agent
+from zoo.maze_geometry import MazeGeometry
+from zoo.run_folder import env_name
+from zoo.tasks import make_task_env
+
+
+def draw_map(model: ProQ, path: str | Path, env_id: str | None = None, title: str | None = None) -> None:
+    """
+    Draw an agent's map: what it takes for reachable, its keypoints and the hops between them.
+
+    :param model: a trained agent
+    :param path: file to write; ``.pdf`` and ``.svg`` are vector graphics
+    :param env_id: if it is a maze, its walls are drawn
+    :param title: above the picture
+    """
+    drawing.draw_map(model, path, _maze(env_id), title)
+
+
+def _maze(env_id: str | None) -> MazeGeometry | None:
+    return MazeGeometry.of_env_id(env_id) if env_id else None
+
+
+def _map(args: argparse.Namespace) -> None:
+    draw_map(load_agent(args), args.out, args.env, args.title)
+
+
+def _plan(args: argparse.Namespace) -> None:
+    start, goal = _task_ends(args)
+    start = start if args.start is None else np.array(args.start)
+    goal = goal if args.goal is None else np.array(args.goal)
+    if start is None or goal is None:
+        raise ValueError("a plan needs --start X Y and --goal X Y, or --task K for those of a task")
+    drawing.draw_plan(load_agent(args), args.out, start, goal, _maze(args.env))
+
+
+def _distance(args: argparse.Namespace) -> None:
+    goal = _task_ends(args)[1] if args.goal is None else np.array(args.goal)
+    if goal is None:
+        raise ValueError("a distance needs --goal X Y, or --task K for the goal of a task")
+    drawing.draw_distance(load_agent(args), args.out, goal, _maze(args.env))
+
+
+def _compare(args: argparse.Namespace) -> None:
+    other = ProQ.load(args.without, device=args.device) if args.without else args.updates
+    drawing.draw_comparison(load_agent(args), args.out, other, _maze(args.env), args.titles)
+
+
+def _coverage(args: argparse.Namespace) -> None:
+    dataset, info = load(
+        args.env, dataset_dir=args.dataset_dir, dataset_path=args.dataset_path, source=args.dataset_source
+    )
+    title = f"{args.env}: {info.transitions:,} transitions" if args.title is None else args.title
+    drawing.draw_coverage(dataset, args.out, _maze(args.env), title)
+
+
+def _curves(args: argparse.Namespace) -> None:
+    folders: list[Path] = list(args.runs)
+    for env_id in args.env:
+        pattern = re.compile(re.escape(env_name(env_id)) + r"_\d+(_.*)?")
+        parent = args.log_folder.expanduser() / args.algo
+        found = sorted(f for f in (parent.iterdir() if parent.is_dir() else ()) if pattern.fullmatch(f.name))
+        if not found:
+            raise ValueError(f"there is no run of {env_id} in {parent}; train one: python -m zoo.train --env {env_id}")
+        folders += found
+    if not folders:
+        raise ValueError("which runs? give their folders, or --env ID for all runs of an environment")
+    groups: dict[str, list[Path]] = {}
+    for folder in folders:
+        groups.setdefault(re.sub(r"_\d+(_.*)?$", "", folder.resolve().name), []).append(folder)
+    draw_curves(groups, args.out, args.metric)
+
+
+def _task_ends(args: argparse.Namespace) -> tuple[np.ndarray | None, np.ndarray | None]:
+    """Start and goal of ``--task``, if it is given."""
+    if args.task is None:
+        return None, None
+    if args.env is None:
+        raise ValueError("--task needs --env ID: the agent file does not know its environment")
+    env = make_task_env(args.env, args.task)
+    observation, _ = env.reset(seed=args.seed)
+    env.close()
+    return observation["achieved_goal"], observation["desired_goal"]
+
+
+def build_parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m zoo.plots",
+        description="Draw what an agent has learned, the data it learned from, or how well it learned.",
+        epilog="Each figure has its own options: python -m zoo.plots plan --help",
+    )
+    figures = parser.add_subparsers(title="figures", required=True, metavar="FIGURE")
+
+    def figure(name: str, command: Callable[[argparse.Namespace], None], text: str) -> argparse.ArgumentParser:
+        sub = figures.add_parser(name, help=text, description=f"Draw {text}.")
+        sub.set_defaults(command=command)
+        sub.add_argument("-o", "--out", type=Path, required=True, metavar="FILE", help="a .png, .pdf, .svg or .jpg")
+        add_common_arguments(sub)
+        return sub
+
+    of_map = figure("map", _map, "the OOD map with keypoints and the hops between them")
+    of_plan = figure("plan", _plan, "a plan with its hops, from any start to any goal")
+    of_distance = figure("distance", _distance, "the learned distance to a goal from everywhere, as contours")
+    of_compare = figure("compare", _compare, "the keypoints with and without the OOD barrier, side by side")
+    of_coverage = figure("coverage", _coverage, "how often a dataset visits each place")
+    of_curves = figure("curves", _curves, "learning curves: mean and confidence band over runs")
+
+    for sub in (of_map, of_plan, of_distance, of_compare):
+        add_agent_arguments(sub)
+    of_plan.add_argument("--start", type=float, nargs="+", metavar="X", help="x and y, or a whole point of goal space")
+    for sub in (of_plan, of_distance):
+        sub.add_argument("--goal", type=float, nargs="+", metavar="X", help="x and y, or a whole point of goal space")
+        sub.add_argument("--task", type=int, metavar="K", help="start and goal of the environment's task K")
+        sub.add_argument("--seed", type=int, default=0, metavar="N", help="of the task's noise (default: %(default)s)")
+    of_compare.add_argument("--without", type=Path, metavar="FILE", help="an agent trained without the barrier")
+    of_compare.add_argument(
+        "--updates",
+        type=int,
+        default=1000,
+        metavar="N",
+        help="without such an agent, move this one's keypoints on by repulsion alone (default: %(default)s updates)",
+    )
+    of_compare.add_argument("--titles", nargs=2, default=(), metavar="TITLE", help="of the two panels")
+    of_coverage.add_argument("--env", required=True, metavar="ID", help="dataset id")
+    add_dataset_arguments(of_coverage)
+    for sub in (of_map, of_coverage):
+        sub.add_argument("--title", help="above the picture")
+    of_curves.add_argument("runs", nargs="*", type=Path, metavar="RUN", help="folders of runs")
+    of_curves.add_argument("--env", nargs="+", default=[], metavar="ID", help="all runs of these environments")
+    of_curves.add_argument(
+        "--metric",
+        default="success",
+        help=f"{', '.join(SUCCESS)} or a column of progress.csv, as train/loss (default: %(default)s)",
+    )
+    return parser
+
+
+def plot(args: argparse.Namespace) -> None:
+    """Draw the figure that the command line asks for."""
+    check_suffix(args.out)  # before anything that takes time
+    args.command(args)
+    if args.verbose:
+        print(f"wrote {args.out}")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    return run(build_parser(), plot, argv)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

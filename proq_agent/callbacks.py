@@ -15,7 +15,7 @@ from stable_baselines3.common.callbacks import BaseCallback, EventCallback
 from stable_baselines3.common.logger import KVWriter
 from tqdm import tqdm
 
-from proq_agent.evaluation import EnvPool, TaskResults, evaluate_tasks
+from proq_agent.evaluation import EnvPool, TaskResults, evaluate_both
 
 
 class TaskEvalCallback(EventCallback):
@@ -84,17 +84,8 @@ class TaskEvalCallback(EventCallback):
     def _on_step(self) -> bool:
         if self.num_timesteps % self.eval_freq != 0:
             return True
-        sampled, deterministic = (
-            evaluate_tasks(
-                self.model,
-                self.pool,
-                self.tasks,
-                self.n_eval_episodes,
-                deterministic=mode,
-                seed=self.seed,
-                n_envs=self.n_envs,
-            )
-            for mode in (False, True)
+        sampled, deterministic = evaluate_both(
+            self.model, self.pool, self.tasks, self.n_eval_episodes, seed=self.seed, n_envs=self.n_envs
         )
         self._log(sampled, deterministic)
         if self.log_path is not None:
@@ -148,9 +139,7 @@ class ProgressBar(BaseCallback):
 
     def _on_training_start(self) -> None:
         total = self.locals["total_timesteps"]
-        self.bar = tqdm(
-            total=total, initial=self.model.num_timesteps, unit="update", dynamic_ncols=True, smoothing=0.05
-        )
+        self.bar = tqdm(total=total, initial=self.model.num_timesteps, unit=" updates", dynamic_ncols=True)
         self._reader = _Postfix(self.bar)
         self.logger.output_formats.append(self._reader)
 

@@ -146,6 +146,25 @@ def evaluate_tasks(
     return results
 
 
+def evaluate_both(
+    model: PolicyPredictor,
+    make_env: Callable[[int], gym.Env] | EnvPool,
+    tasks: Sequence[int],
+    episodes: int,
+    *,
+    seed: int,
+    n_envs: int | None = None,
+) -> tuple[TaskResults, TaskResults]:
+    """
+    :func:`evaluate_tasks` with sampled and with deterministic actions.
+
+    :return: sampled, deterministic
+    """
+    sampled = evaluate_tasks(model, make_env, tasks, episodes, deterministic=False, seed=seed, n_envs=n_envs)
+    deterministic = evaluate_tasks(model, make_env, tasks, episodes, deterministic=True, seed=seed, n_envs=n_envs)
+    return sampled, deterministic
+
+
 def _step(episode: _Episode, action: np.ndarray, results: TaskResults) -> bool:
     """Act once; at success or at the episode's end, note the result and return ``True``."""
     episode.observation, reward, terminated, truncated, info = episode.env.step(action)

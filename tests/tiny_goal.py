@@ -67,3 +67,6 @@ def tiny_arrays(trajectories: int = 10, rows: int = 30, seed: int = 0) -> dict[s
 
 def tiny_model(seed: int = 0, **kwargs: Any) -> ProQ:
     return ProQ(dataset=GoalDataset(**tiny_arrays()), device="cpu", seed=seed, **TINY | kwargs)
+
+
+gym.register("TinyGoal-v0", entry_point=TinyGoalEnv)  # as tiny_goal:TinyGoal-v0 known to other processes too

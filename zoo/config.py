@@ -63,6 +63,11 @@ def load_hyperparams(
     return entry, n_timesteps
 
 
+def hyperparams_of(model: ProQ) -> dict[str, Any]:
+    """All hyperparameters of an agent, in the form of :func:`load_hyperparams`, the defaults included."""
+    return {name: getattr(model, name) for name in _allowed(ProQ.__init__, _NOT_HYPERPARAMETERS)}
+
+
 def to_plain(hyperparams: dict[str, Any]) -> dict[str, Any]:
     """
     The way back: keyword arguments as values that YAML can hold and :func:`load_hyperparams` reads.

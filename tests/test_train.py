@@ -1,0 +1,236 @@
+"""python -m zoo.train: what it leaves behind, exact resumption, interruption, and what bad input says."""
+
+from __future__ import annotations
+
+import csv
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch as th
+import yaml
+from tiny_goal import TinyGoalEnv, tiny_arrays
+
+from proq_agent import ProQ
+from proq_agent.evaluation import evaluate_tasks
+from zoo.run_folder import create_run, find_run
+from zoo.train import build_parser, main
+
+ENV = "tiny_goal:TinyGoal-v0"
+NAME = "tiny_goal-TinyGoal-v0"
+TINY_PARAMS = (
+    "batch_size:16", "n_keypoints:5", "keypoint_start:4", "policy_kwargs.hidden_sizes:[16]",
+    "policy_kwargs.latent_dim:4", "policy_kwargs.n_components:4", "policy_kwargs.n_fourier_features:8",
+)  # fmt: skip
+
+
+@pytest.fixture
+def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty current directory with a dataset in it."""
+    np.savez(tmp_path / "data.npz", **tiny_arrays())  # type: ignore[arg-type]
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def command(*more: Any, resume: Any = None) -> list[str]:
+    how = ["-i", resume] if resume else ["-params", *TINY_PARAMS]
+    options = ["--env", ENV, "--dataset-path", "data.npz", "--eval-episodes", 2, "--device", "cpu", *more, *how]
+    return [str(option) for option in options]
+
+
+def run_folders() -> list[Path]:
+    return sorted(Path("logs/proq").iterdir()) if Path("logs/proq").is_dir() else []
+
+
+def test_a_run_leaves_agent_logs_and_record(workplace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(command("-n", 12, "--eval-freq", 6, "--save-freq", 5, "--log-interval", 3, "--seed", 7)) == 0
+    folder = find_run(Path("logs"), "proq", ENV)
+    assert folder.path == Path(f"logs/proq/{NAME}_1")
+    files = {str(path.relative_to(folder.path)) for path in folder.path.rglob("*") if path.is_file()}
+    assert {file for file in files if not file.startswith("tensorboard/")} == {
+        f"{NAME}.zip", "best_model.zip", "rl_model_5_steps.zip", "rl_model_10_steps.zip", "evaluations.npz",
+        "progress.csv", "map.png", f"{NAME}/config.yml", f"{NAME}/args.yml", f"{NAME}/command.txt",
+    }  # fmt: skip
+    assert any(file.startswith("tensorboard/events") for file in files)
+
+    config = folder.read_config()
+    assert (config["env"], config["seed"]) == (ENV, 7)
+    assert config["hyperparams"]["n_timesteps"] == 12
+    assert config["hyperparams"]["learning_rate"] == "lin_0.001_5e-05"
+    assert config["hyperparams"]["policy_kwargs"]["hidden_sizes"] == [16]
+    assert config["hyperparams"]["discount"] == 0.99  # a default of the constructor
+    assert config["dataset"]["source"] == "file" and len(config["dataset"]["sha256"]) == 64
+    assert config["versions"]["torch"] == th.__version__
+    assert {"git_commit", "machine"} <= set(config)
+    assert config["training"]["updates"] == 12
+    assert "--eval-freq 6" in folder.config.with_name("command.txt").read_text()
+    assert yaml.safe_load(folder.config.with_name("args.yml").read_text())["save_freq"] == 5
+
+    model = ProQ.load(folder.agent)
+    assert (model.num_timesteps, model.seed) == (12, 7)
+    for name, deterministic in (("sampled", False), ("deterministic", True)):
+        results = evaluate_tasks(model, TinyGoalEnv, [0], 2, deterministic=deterministic, seed=7)
+        assert config["results"][name]["all"] == results.success_rate
+
+    with open(folder.progress) as file:
+        rows = list(csv.DictReader(file))
+    assert [row["time/total_timesteps"] for row in rows if row["train/loss"]] == ["3", "6", "9", "12"]
+    assert [row["time/total_timesteps"] for row in rows if row["eval/success_rate"]] == ["6", "12"]
+    shown = capsys.readouterr().out
+    for text in ("n_keypoints", "deterministic", "sampled", str(folder.agent), str(folder.map)):
+        assert text in shown
+
+
+def test_evaluation_and_checkpoints_can_be_left_out(workplace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(command("-n", 2, "--eval-freq", -1, "--save-freq", -1, "--verbose", 0, "-uuid", "-tb", "board")) == 0
+    (folder,) = run_folders()
+    assert folder.name.startswith(f"{NAME}_1_") and len(folder.name) > len(NAME) + 30
+    assert {path.name for path in folder.iterdir()} == {f"{NAME}.zip", "progress.csv", "map.png", NAME}
+    assert (Path("board") / folder.name).is_dir()
+    assert capsys.readouterr() == ("", "")
+
+
+def assert_same_agent(a: Path, b: Path) -> None:
+    first, second = ProQ.load(a), ProQ.load(b)
+    for name, tensor in first.policy.state_dict().items():
+        assert th.equal(tensor, second.policy.state_dict()[name]), name
+    assert th.equal(first.generator.get_state(), second.generator.get_state())  # type: ignore[union-attr]
+
+
+def test_a_resumed_run_equals_an_uninterrupted_one(workplace: Path) -> None:
+    assert main(command("-n", 10, "--save-freq", 4, "--eval-freq", -1, "--verbose", 0)) == 0
+    first = find_run(Path("logs"), "proq", ENV, 1)
+    resume = command("--eval-freq", -1, "--save-freq", -1, "--verbose", 0, resume=first.checkpoint(4))
+    assert main(resume) == 0
+    second = find_run(Path("logs"), "proq", ENV, 2)
+    assert_same_agent(first.agent, second.agent)
+    assert second.read_config()["training"]["updates"] == 6
+    assert second.read_config()["resumed_from"] == str(first.checkpoint(4))
+    assert second.read_config()["hyperparams"] == first.read_config()["hyperparams"]
+
+
+def test_a_finished_agent_is_only_resumed_with_more_updates(
+    workplace: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    quiet = ("--eval-freq", -1, "--save-freq", -1, "--verbose", 0)
+    assert main(command("-n", 3, *quiet)) == 0
+    agent = run_folders()[0] / NAME  # .zip may be left out
+    assert main(command(*quiet, resume=agent)) == 1
+    assert "has had 3 of 3 updates; give a larger -n" in capsys.readouterr().err
+    assert main(command(*quiet, "-n", 5, resume=agent)) == 0
+    assert ProQ.load(run_folders()[1] / NAME).num_timesteps == 5
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_process_saves_and_says_how_to_resume(workplace: Path, number: int) -> None:
+    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parent), "OMP_NUM_THREADS": "1"}
+    options = command("-n", 100_000, "--eval-freq", -1, "--save-freq", -1, "--log-interval", 5)
+    process = subprocess.Popen(
+        [sys.executable, "-m", "zoo.train", *options],
+        env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    progress = Path(f"logs/proq/{NAME}_1/progress.csv")
+    for _ in range(1200):
+        if process.poll() is not None or (progress.is_file() and progress.stat().st_size):
+            break
+        time.sleep(0.1)
+    process.send_signal(number)
+    out, err = process.communicate(timeout=120)
+    assert process.returncode == 130, err
+    assert "Traceback" not in err
+    resume = out.splitlines()[-1].split()
+    assert resume[:3] == ["python", "-m", "zoo.train"]
+    agent = ProQ.load(find_run(Path("logs"), "proq", ENV).agent)
+    assert agent.num_timesteps == agent._n_updates > 0
+    parsed = build_parser().parse_args(resume[3:])
+    assert (parsed.env, parsed.eval_freq, parsed.dataset_path) == (ENV, -1, Path("data.npz"))
+    assert main([*resume[3:], "-n", str(agent.num_timesteps + 2), "--verbose", "0"]) == 0
+
+
+@pytest.mark.slow
+def test_the_command_line_as_a_process(workplace: Path) -> None:
+    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parent), "OMP_NUM_THREADS": "1"}
+    options = command("-n", 4, "-P")
+    done = subprocess.run(
+        [sys.executable, "-m", "zoo.train", *options], env=environment, capture_output=True, text=True, timeout=300
+    )
+    assert done.returncode == 0, done.stderr
+    assert "4/4" in done.stderr and "Success on" in done.stdout
+
+
+@pytest.mark.slow
+def test_tracking_offline(workplace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WANDB_MODE", "offline")
+    monkeypatch.setenv("WANDB_SILENT", "true")
+    options = command("-n", 4, "--eval-freq", 2, "--track", "--wandb-project-name", "tests", "-tags", "a", "b")
+    assert main(options) == 0
+    (record,) = run_folders()[0].glob("wandb/offline-run-*/*.wandb")
+    content = record.read_bytes()
+    for key in (b"eval/success_rate_deterministic", b"train/loss", b"results", b"map", b"n_keypoints"):
+        assert key in content, key
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--env", "pointmaze-gaint-stitch-v0"], "pointmaze-giant-stitch-v0"),
+        (["--dataset-path", "none.npz"], "no dataset file none.npz"),
+        (["-n", "0"], "--n-timesteps must be at least 1, got 0"),
+        (["--eval-freq", "0"], "--eval-freq must be at least 1, or -1"),
+        (["--eval-episodes", "0"], "--eval-episodes must be at least 1"),
+        (["--num-threads", "0"], "--num-threads must be at least 1"),
+        (["--device", "cuda:77"], "--device cuda:77 is not available here"),
+        (["-f", "data.npz"], "data.npz"),
+        (["-conf", "none.yml"], "no hyperparameter file none.yml"),
+        (["-i", "none.zip"], "there is no agent none.zip"),
+        (["-i", "data.npz"], "data.npz"),
+        (["-i", "x.zip", "-params", "batch_size:3"], "leave out -params"),
+        (["-params", "bach_size:3"], "did you mean batch_size?"),
+        (["-params", "batch_size:1"], "batch_size must be at least 2"),
+    ],
+)
+def test_bad_input_is_one_clear_line_and_leaves_nothing(
+    workplace: Path, capsys: pytest.CaptureFixture[str], options: list[str], message: str
+) -> None:
+    assert main(["--env", ENV, "--dataset-path", "data.npz", *options]) == 1
+    error = capsys.readouterr().err
+    assert message in error
+    assert error.startswith("python -m zoo.train: error:") and error.count("\n") == 1
+    assert [path.name for path in workplace.iterdir()] == ["data.npz"]
+
+
+def test_verbose_2_shows_the_traceback(workplace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(command("-n", 0, "--verbose", 2)) == 1
+    assert "Traceback" in capsys.readouterr().err
+
+
+def test_an_agent_from_another_environment_is_refused(workplace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(command("-n", 1, "--eval-freq", -1, "--save-freq", -1, "--verbose", 0)) == 0
+    agent = run_folders()[0] / f"{NAME}.zip"
+    options = ["--env", "pointmaze-medium-v0", "--dataset-path", "data.npz", "-i"]
+    assert main([*options, str(agent)]) == 1
+    assert f"was trained on {ENV}, not on pointmaze-medium-v0" in capsys.readouterr().err
+    stray = workplace / "stray.zip"  # away from its folder only the spaces can tell
+    stray.write_bytes(agent.read_bytes())
+    assert main(["--env", "antmaze-medium-v0", *options[2:], str(stray)]) == 1
+    assert "observation_space differs" in capsys.readouterr().err
+    assert len(run_folders()) == 1
+
+
+def test_runs_are_numbered_and_found(tmp_path: Path) -> None:
+    first, second = (create_run(tmp_path, "proq", "a-v0") for _ in range(2))
+    other = create_run(tmp_path, "proq", "a-v0_2")
+    assert [run.path.name for run in (first, second, other)] == ["a-v0_1", "a-v0_2", "a-v0_2_1"]
+    assert find_run(tmp_path, "proq", "a-v0").path == second.path
+    assert find_run(tmp_path, "proq", "a-v0", 1).path == first.path
+    with pytest.raises(ValueError, match=r"no run 9 of a-v0 .*there are 1, 2"):
+        find_run(tmp_path, "proq", "a-v0", 9)
+    with pytest.raises(ValueError, match=r"no run .*train one"):
+        find_run(tmp_path, "proq", "b-v0")

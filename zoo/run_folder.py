@@ -1,0 +1,188 @@
+"""The folder of a training run, laid out as RL Zoo does, and the record that lets somebody repeat it.
+
+::
+
+    logs/proq/<env>_<n>/<env>.zip                the final agent
+                        best_model.zip           the best one met in an evaluation
+                        rl_model_<k>_steps.zip   checkpoints
+                        evaluations.npz          success while training
+                        progress.csv             everything that was logged; tensorboard/ too
+                        map.png                  keypoints and what the agent takes for reachable
+                        <env>/config.yml         hyperparameters, dataset, versions, machine, results
+                        <env>/args.yml           the command's options
+                        <env>/command.txt        the command
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import platform
+import re
+import shlex
+import subprocess
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch as th
+import yaml
+
+PACKAGES = ("proq-agent", "torch", "stable-baselines3", "gymnasium", "ogbench", "mujoco", "numpy", "scipy", "numba")
+
+
+def env_name(env_id: str) -> str:
+    """The id as a file name: ``module:Env-v0`` and ``minari:a/b-v0`` hold characters that paths do not like."""
+    return re.sub(r"[^\w.-]", "-", env_id)
+
+
+@dataclass(frozen=True)
+class RunFolder:
+    """
+    Paths within a run's folder.
+
+    :param path: ``logs/proq/<env>_<n>``
+    :param name: the environment's name, as a file name
+    """
+
+    path: Path
+    name: str
+
+    @property
+    def agent(self) -> Path:
+        return self.path / f"{self.name}.zip"
+
+    @property
+    def best_model(self) -> Path:
+        return self.path / "best_model.zip"
+
+    def checkpoint(self, timesteps: int) -> Path:
+        return self.path / f"rl_model_{timesteps}_steps.zip"
+
+    @property
+    def evaluations(self) -> Path:
+        return self.path / "evaluations.npz"
+
+    @property
+    def progress(self) -> Path:
+        return self.path / "progress.csv"
+
+    @property
+    def map(self) -> Path:
+        return self.path / "map.png"
+
+    @property
+    def config(self) -> Path:
+        return self.path / self.name / "config.yml"
+
+    def write_command(self, command: Sequence[str], args: dict[str, Any]) -> None:
+        """Write ``command.txt`` and ``args.yml``."""
+        self.config.parent.mkdir(exist_ok=True)
+        self.config.with_name("command.txt").write_text(shlex.join(command) + "\n")
+        plain = {key: str(value) if isinstance(value, Path) else value for key, value in args.items()}
+        self.config.with_name("args.yml").write_text(yaml.safe_dump(plain))
+
+    def write_config(self, config: dict[str, Any]) -> None:
+        """Write ``config.yml``; an earlier one is replaced at once."""
+        temporary = self.config.with_name(".config.yml")
+        temporary.write_text(yaml.safe_dump(config, sort_keys=False))
+        os.replace(temporary, self.config)
+
+    def read_config(self) -> dict[str, Any]:
+        """Read ``config.yml``; empty if there is none."""
+        return yaml.safe_load(self.config.read_text()) if self.config.is_file() else {}
+
+
+def create_run(log_folder: Path, algo: str, env_id: str, unique: bool = False) -> RunFolder:
+    """
+    Make the folder of a new run, with the next free number.
+
+    :param log_folder: root of all runs
+    :param algo: algorithm
+    :param env_id: environment
+    :param unique: append a random id, for runs that will be gathered from several machines
+    """
+    name = env_name(env_id)
+    parent = log_folder.expanduser() / algo
+    parent.mkdir(parents=True, exist_ok=True)
+    suffix = f"_{uuid.uuid4()}" if unique else ""
+    number = max(_numbers(parent, name), default=0) + 1
+    while True:
+        path = parent / f"{name}_{number}{suffix}"
+        try:
+            path.mkdir()
+            return RunFolder(path, name)
+        except FileExistsError:  # another process was faster
+            number += 1
+
+
+def find_run(log_folder: Path, algo: str, env_id: str, exp_id: int = 0) -> RunFolder:
+    """
+    The folder of an earlier run.
+
+    :param exp_id: its number; 0 for the latest
+    :raises ValueError: if there is none
+    """
+    name = env_name(env_id)
+    parent = log_folder.expanduser() / algo
+    runs = _numbers(parent, name)
+    number = exp_id or max(runs, default=0)
+    if number not in runs:
+        known = f"; there are {', '.join(map(str, sorted(runs)))}" if runs else f"; train one: zoo.train --env {env_id}"
+        raise ValueError(f"there is no run {number or ''} of {env_id} in {parent}{known}")
+    return RunFolder(runs[number], name)
+
+
+def run_of(agent: Path) -> RunFolder | None:
+    """The run that an agent file belongs to, if it lies in the folder of one."""
+    configs = sorted(agent.parent.glob("*/config.yml"))
+    return RunFolder(agent.parent, configs[0].parent.name) if configs else None
+
+
+def _numbers(parent: Path, name: str) -> dict[int, Path]:
+    pattern = re.compile(re.escape(name) + r"_(\d+)(?:_[0-9a-f-]{36})?")
+    folders = parent.iterdir() if parent.is_dir() else ()
+    return {int(match[1]): path for path in sorted(folders) if (match := pattern.fullmatch(path.name))}
+
+
+def describe_machine(device: th.device | str) -> dict[str, Any]:
+    """Package versions, git commit and machine, for ``config.yml``."""
+    return {
+        "versions": {"python": platform.python_version()} | {name: _version(name) for name in PACKAGES},
+        "git_commit": _git_commit(),
+        "machine": {
+            "platform": platform.platform(),
+            "cpu": _cpu(),
+            "cores": os.cpu_count(),
+            "torch_threads": th.get_num_threads(),
+            "device": str(device),
+            "gpu": th.cuda.get_device_name(device) if th.device(device).type == "cuda" else None,
+        },
+    }
+
+
+def _version(package: str) -> str | None:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def _git_commit() -> str | None:
+    """The commit of this code, with ``-dirty`` if files were changed since; ``None`` outside a repository."""
+    command = ["git", "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"]
+    try:
+        done = subprocess.run(command, cwd=Path(__file__).parent, capture_output=True, text=True, timeout=10)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return done.stdout.strip() or None
+
+
+def _cpu() -> str:
+    try:
+        models = re.findall(r"^model name\s*:\s*(.+)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
+    except OSError:
+        models = []
+    return models[0] if models else platform.processor() or platform.machine()

@@ -19,6 +19,7 @@ from proq_agent.navigator import Navigator, Plan
 from proq_agent.offline import OfflineAlgorithm
 from proq_agent.planner import KeypointGraph
 from proq_agent.policies import ProQPolicy
+from proq_agent.progress import Progress, ProgressMonitor
 
 
 class ProQ(OfflineAlgorithm):
@@ -44,6 +45,8 @@ class ProQ(OfflineAlgorithm):
     :param n_keypoints: K
     :param max_hop: τ, the longest distance that the planner trusts as a single hop
     :param reach: a keypoint nearer than this is left for its successor
+    :param patience: steps without progress after which ``predict`` takes the way for closed and looks for another, see
+        :class:`~proq_agent.progress.ProgressMonitor`; None trusts the map for ever, as the paper does
     :param temperature: α of the advantage-weighted regression
     :param discount: actor goals lie 1 / (1 - discount) steps ahead on average
     :param value_near_share: share of the value goals that are drawn near the state
@@ -87,6 +90,7 @@ class ProQ(OfflineAlgorithm):
         n_keypoints: int = 100,
         max_hop: float = 100.0,
         reach: float = 10.0,
+        patience: int | None = None,
         temperature: float = 5.0,
         discount: float = 0.99,
         value_near_share: float = 0.0,
@@ -132,6 +136,7 @@ class ProQ(OfflineAlgorithm):
         self.n_keypoints = n_keypoints
         self.max_hop = max_hop
         self.reach = reach
+        self.patience = patience
         self.temperature = temperature
         self.discount = discount
         self.value_near_share = value_near_share
@@ -187,6 +192,7 @@ class ProQ(OfflineAlgorithm):
         self.multipliers = Multipliers(("dist", "ood", "kps"), self.multiplier_learning_rate, self.max_multiplier).to(
             self.device
         )
+        self._monitor = None if self.patience is None else ProgressMonitor(self.patience)
         self._sampling = GoalSampling(self.discount, self.value_near_share, self.actor_near_share, self.near_candidates)
         self._train_losses = th.compile(self._losses) if self.compile else self._losses
         self.set_random_seed(self.seed)
@@ -361,22 +367,30 @@ class ProQ(OfflineAlgorithm):
     def predict(
         self,
         observation: np.ndarray | dict[str, np.ndarray],
-        state: tuple[np.ndarray, ...] | None = None,
+        state: Progress | None = None,  # type: ignore[override]
         episode_start: np.ndarray | None = None,
         deterministic: bool = False,
-    ) -> tuple[np.ndarray, tuple[np.ndarray, ...] | None]:
+    ) -> tuple[np.ndarray, Progress | None]:
         """
         Plan, and act towards the next target on the plan.
 
         :param observation: one dict of ``observation``, ``achieved_goal`` and ``desired_goal``, or a batch of them
-        :param state: not used: the plan follows from the observation
-        :param episode_start: not used
+        :param state: with ``patience``, what the last call returned; without it only the observation matters
+        :param episode_start: rows whose ``state`` is of another episode
         :param deterministic: the mean action; by default actions are sampled, as in the paper's Algorithm 2
-        :return: the action (or a batch of them), and ``state`` as it was
+        :return: the action (or a batch of them), and the ``state`` for the next call
         """
         arrays, single = check_observation(observation, self.observation_space)
         tensors = {key: th.from_numpy(arrays[key]).to(self.device) for key in ("observation", "achieved_goal")}
-        _, here, target = self.navigator.next_hops(tensors["achieved_goal"], arrays["desired_goal"])
+        achieved, desired = tensors["achieved_goal"], arrays["desired_goal"]
+        hops, here, target = self.navigator.next_hops(achieved, desired)
+        if self._monitor is not None:
+            targets = self.navigator.targets(hops.target, desired)
+            state, stuck = self._monitor.watch(
+                self.navigator, arrays["achieved_goal"], desired, targets, hops.cost, state, episode_start
+            )
+            if stuck:
+                _, here, target = self.navigator.next_hops(achieved, desired)
         with th.no_grad():
             actions = self.policy.act(tensors["observation"], here, target, deterministic, self.acting_generator)
         result = actions.cpu().numpy()

@@ -23,7 +23,9 @@ from wrappers.make import dataset_env_ids
 from zoo.generate import (
     DATASET_IDS,
     DEFAULT_DATASET_DIR,
+    GENERATED_IDS,
     PROVENANCE_KEY,
+    ROBOTICS_IDS,
     SPLITS,
     Provenance,
     atomic_file,
@@ -65,7 +67,8 @@ class DatasetInfo:
 
     def describe(self) -> str:
         """One line for the log."""
-        seed = f" with seed {self.seed}: not the official file" if self.source == "generated" else ""
+        seed = f" with seed {self.seed}" if self.source == "generated" else ""
+        seed += ": not the official file" if seed and self.id not in ROBOTICS_IDS else ""
         place = f", {self.path} (sha256 {self.sha256[:12]})" if self.sha256 else ""
         return f"dataset {self.id}: {self.source}{seed}, {self.transitions} transitions{place}"
 
@@ -84,7 +87,8 @@ def load(
     """
     Load a dataset, fetching or making it first if it is not there.
 
-    :param dataset_id: an OGBench dataset id, ``minari:<id of a Minari dataset>``, or any name with ``dataset_path``
+    :param dataset_id: an OGBench dataset id, a PointMaze of Gymnasium-Robotics (``PointMaze_Large-v3``),
+        ``minari:<id of a Minari dataset>``, or any name with ``dataset_path``
     :param dataset_dir: folder of the files, OGBench's own (``~/.ogbench/data``) by default
     :param source: ``file``, ``download`` or ``generate`` insists on one way; ``auto`` tries them in this order
     :param dataset_path: read this ``.npz`` (or its ``-val.npz``) and look no further
@@ -152,8 +156,12 @@ def _check_is(
     """Refuse a file that is not what its name or the caller says it is."""
     remedy = "move it away, or give another dataset folder"
     dims = dataset.observations.shape[1], dataset.actions.shape[1]
-    if dataset_id in DATASET_IDS and dims != (2, 2):
-        raise ValueError(f"{path} has {dims[0]} observation and {dims[1]} action features, not 2 and 2; {remedy}")
+    expected = (4, 2) if dataset_id in ROBOTICS_IDS else (2, 2)
+    if dataset_id in GENERATED_IDS and dims != expected:
+        raise ValueError(
+            f"{path} has {dims[0]} observation and {dims[1]} action features, not {expected[0]} and {expected[1]}; "
+            f"{remedy}"
+        )
     if provenance is None:
         if source == "generate":
             raise ValueError(f"{path} exists and was not generated; {remedy}")
@@ -167,12 +175,16 @@ def _check_is(
 
 def _obtain(dataset_id: str, train: Path, wanted: Path, source: str, seed: int, progress: bool) -> str:
     """Download or generate the splits that are missing, unless another process does it first."""
-    if dataset_id not in DATASET_IDS:
+    if dataset_id in ROBOTICS_IDS:
+        if source == "download":
+            raise ValueError(f"{dataset_id} cannot be downloaded; let the source be 'generate' or 'auto'")
+        source = "generate"
+    elif dataset_id not in DATASET_IDS:
         known = [name for name in dataset_env_ids() if "-singletask" not in name]
         if dataset_id not in known:
-            raise unknown_id(dataset_id, known)
+            raise unknown_id(dataset_id, [*known, *ROBOTICS_IDS])
         if source == "generate":
-            raise ValueError(f"cannot generate {dataset_id}, only {', '.join(DATASET_IDS)}")
+            raise ValueError(f"cannot generate {dataset_id}, only {', '.join(GENERATED_IDS)}")
     with _lock(train):
         if wanted.is_file():
             return "file"

@@ -1,7 +1,9 @@
 """
-Make OGBench's PointMaze datasets locally, with the official counts, behaviour, keys and dtypes::
+Make OGBench's PointMaze datasets locally, with the official counts, behaviour, keys and dtypes, and datasets of our
+own for the PointMaze environments of Gymnasium-Robotics::
 
     python -m zoo.generate --env pointmaze-giant-stitch-v0 --seed 0
+    python -m zoo.generate --env PointMaze_Large-v3
 
 A generated file carries an extra array, ``generated_by``, that OGBench's loader ignores and :mod:`zoo.datasets` reads:
 it says how the file was made and keeps it from passing for the official one.
@@ -39,6 +41,10 @@ OFFICIAL_COUNTS = {
     "pointmaze-teleport-stitch-v0": (5000, 500, 201),
 }
 DATASET_IDS = tuple(OFFICIAL_COUNTS)
+# Nobody publishes files for these; the dataset is named after its environment.
+ROBOTICS_IDS = ("PointMaze_UMaze-v3", "PointMaze_Medium-v3", "PointMaze_Large-v3")
+ROBOTICS_COUNTS = (600, 60, 501)
+GENERATED_IDS = DATASET_IDS + ROBOTICS_IDS
 SPLITS = ("train", "val")
 PROVENANCE_KEY = "generated_by"
 EPISODES_PER_JOB = 25
@@ -78,25 +84,29 @@ class _Job:
         return min(EPISODES_PER_JOB, self.origin.episodes - self.first)
 
 
-def unknown_id(dataset_id: str, known: Sequence[str] = DATASET_IDS) -> ValueError:
+def unknown_id(dataset_id: str, known: Sequence[str] = GENERATED_IDS) -> ValueError:
     """The error for an id that is not among the known ones, with the closest of them."""
     closest = difflib.get_close_matches(dataset_id, known, n=3, cutoff=0.5)
-    hint = f"did you mean {' or '.join(closest)}?" if closest else f"known are {', '.join(DATASET_IDS)}"
+    hint = f"did you mean {' or '.join(closest)}?" if closest else f"known are {', '.join(GENERATED_IDS)}"
     return ValueError(f"unknown dataset {dataset_id!r}; {hint}")
 
 
 def _play(job: _Job) -> Arrays:
     # Imported here: reading a dataset must not bring the maze's layout into the process.
-    from zoo.maze_behaviour import get_maze, rollout
+    from zoo import maze_behaviour, robotics_behaviour
 
     origin = job.origin
-    _, maze, kind, _ = origin.dataset_id.split("-")
-    rows = OFFICIAL_COUNTS[origin.dataset_id][2]
+    rows = OFFICIAL_COUNTS.get(origin.dataset_id, ROBOTICS_COUNTS)[2]
     episodes = []
     for number in range(job.first, job.first + len(job)):
         key = (SPLITS.index(origin.split), number)
         rng = np.random.default_rng(np.random.SeedSequence(origin.seed, spawn_key=key))
-        episodes.append(rollout(get_maze(maze), kind, rows, origin.noise, rng))
+        if origin.dataset_id in ROBOTICS_IDS:
+            robotics_maze = robotics_behaviour.get_maze(origin.dataset_id)
+            episodes.append(robotics_behaviour.rollout(robotics_maze, rows, origin.noise, rng))
+        else:
+            _, name, kind, _ = origin.dataset_id.split("-")
+            episodes.append(maze_behaviour.rollout(maze_behaviour.get_maze(name), kind, rows, origin.noise, rng))
     return _concatenate(episodes)
 
 
@@ -117,18 +127,18 @@ def generate(
     Make a dataset. It depends on the seed alone, not on the number of workers, and fewer episodes are the first of
     the full number.
 
-    :param dataset_id: one of :data:`DATASET_IDS`
+    :param dataset_id: one of :data:`GENERATED_IDS`
     :param seed: a non-negative integer
-    :param episodes: training episodes, the official number by default
+    :param episodes: training episodes, by default the official number, or as many as are enough
     :param val_episodes: validation episodes, by default a tenth of the training episodes, the official share
     :param noise: standard deviation of the behaviour's Gaussian noise on each axis of the action
     :param workers: processes to use; with more than one, a script needs the usual ``if __name__ == "__main__"``
     :param progress: show a progress bar
     :return: for ``train`` and ``val``, the arrays of the file, its ``generated_by`` included
     """
-    if dataset_id not in OFFICIAL_COUNTS:
+    if dataset_id not in GENERATED_IDS:
         raise unknown_id(dataset_id)
-    episodes = OFFICIAL_COUNTS[dataset_id][0] if episodes is None else episodes
+    episodes = OFFICIAL_COUNTS.get(dataset_id, ROBOTICS_COUNTS)[0] if episodes is None else episodes
     val_episodes = max(1, episodes // 10) if val_episodes is None else val_episodes
     for name, value, least in (
         ("seed", seed, 0),
@@ -195,8 +205,9 @@ def save(path: Path, arrays: Arrays) -> None:
 def build_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m zoo.generate",
-        description="Make an OGBench PointMaze dataset locally: the official behaviour, counts, keys and dtypes.",
-        epilog=f"Datasets: {', '.join(DATASET_IDS)}.",
+        description="Make an OGBench PointMaze dataset locally (the official behaviour, counts, keys and dtypes), or "
+        "one of a waypoint controller in a PointMaze of Gymnasium-Robotics.",
+        epilog=f"Datasets: {', '.join(GENERATED_IDS)}.",
     )
     parser.add_argument("--env", required=True, metavar="ID", help="dataset id, as listed below")
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="the data depend on it, not on --workers")

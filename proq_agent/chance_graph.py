@@ -6,11 +6,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from proq_agent.planner import KeypointGraph, Routes, min_plus
-
-# A chance of one in a billion to miss the goal outweighs a step: probabilities come first, costs second.
-_PER_MISSED_GOAL = 1e9
-_DIGITS = 9
+from proq_agent.planner import COST_OF_A_MISS, KeypointGraph, Routes, min_plus
 
 
 class ChanceGraph(KeypointGraph):
@@ -81,7 +77,7 @@ class ChanceGraph(KeypointGraph):
             return np.maximum(sure, np.where(reachable, entrance_odds, 0.0).max(axis=1))
 
         entrance_odds = _fixed_point(lambda odds: self.outcomes @ best(odds), np.zeros(len(self.entrances)))
-        entrance_odds = entrance_odds.round(_DIGITS)
+        entrance_odds = entrance_odds.round(9)  # what value iteration leaves must not look like better odds
         node_odds = best(entrance_odds)
         # Only plans that are as sure as any may compete for the lowest cost.
         walks = np.where(sure & (node_odds <= 1.0), walk_costs, np.inf)
@@ -90,18 +86,18 @@ class ChanceGraph(KeypointGraph):
         def cheapest(entrance_costs: np.ndarray) -> np.ndarray:
             return np.minimum(walks, (plays + entrance_costs).min(axis=1))
 
+        # Of each outcome counts the share that ends well; an entrance without any is never played.
+        weights = self.outcomes * node_odds
+        weights[entrance_odds > 0] /= weights[entrance_odds > 0].sum(axis=1, keepdims=True)
+
         def expected(entrance_costs: np.ndarray) -> np.ndarray:
-            node_costs = cheapest(entrance_costs)
-            weights = self.outcomes * node_odds
-            with np.errstate(invalid="ignore", divide="ignore"):
-                return 1.0 + np.where(weights > 0, weights * node_costs, 0.0).sum(axis=1) / weights.sum(axis=1)
+            return 1.0 + (weights * np.where(weights > 0, cheapest(entrance_costs), 0.0)).sum(axis=1)
 
         entrance_costs = _fixed_point(expected, np.zeros(len(self.entrances)))
-        entrance_costs[np.isnan(entrance_costs)] = np.inf
         costs = cheapest(entrance_costs)
         ticket = np.where(walks <= costs, -1, (plays + entrance_costs).argmin(axis=1))
         # Nothing leads to the goal: no rank at all.
-        ranks = np.where(np.isfinite(costs), costs + _PER_MISSED_GOAL * (1.0 - node_odds), np.inf)
+        ranks = np.where(np.isfinite(costs), costs + COST_OF_A_MISS * (1.0 - node_odds), np.inf)
         return ranks, costs, ticket
 
 

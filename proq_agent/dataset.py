@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import zipfile
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -99,31 +100,38 @@ class GoalDataset:
         self.actions = th.as_tensor(actions, device=self.device)
         self.achieved_goals = self.observations if goals is observations else th.as_tensor(goals, device=self.device)
         self.goal_scale = th.as_tensor(goals.std(axis=0, dtype=np.float64).clip(1e-6), dtype=th.float32).to(self.device)
-        self._index_transitions(np.zeros(len(observations), dtype=bool))
+        self._index_transitions(np.isin(np.arange(len(observations)), ends))
 
-    def _index_transitions(self, cut: np.ndarray) -> None:
-        """Find the rows that start a transition, and the end of each row's trajectory, which ``cut`` rows end too."""
-        is_end = cut.copy()
-        is_end[self.trajectory_ends] = True
+    def _index_transitions(self, is_end: np.ndarray) -> None:
+        """Find the rows that start a transition, and the end of each row's trajectory."""
         ends = np.flatnonzero(is_end)
         end_of_row = ends[np.searchsorted(ends, np.arange(len(is_end)))]
         self._end_of_row = th.as_tensor(end_of_row, device=self.device)
         self._transition_rows = th.as_tensor(np.flatnonzero(~is_end), device=self.device)
 
-    def cut(self, rows: np.ndarray) -> None:
+    def cut(self, rows: np.ndarray) -> GoalDataset:
         """
-        End trajectories at the given transitions: they are no longer sampled, nor is any goal drawn across them.
+        The same trajectories, ended at the given transitions: these are not sampled, and no goal is drawn across them.
 
         :param rows: row numbers of the states that the transitions start from; replaces earlier cuts
+        :return: a dataset that shares its tensors with this one
         """
         rows = np.asarray(rows, dtype=np.int64)
         if rows.size and (rows.min() < 0 or rows.max() >= len(self)):
             raise ValueError(f"cut rows must lie in 0..{len(self) - 1}, got {rows.min()}..{rows.max()}")
         mask = np.zeros(len(self), dtype=bool)
         mask[rows] = True
-        if mask.sum() + len(self.trajectory_ends) >= len(self):
+        mask[self.trajectory_ends] = True
+        if mask.all():
             raise ValueError("cutting these rows would leave no transition to learn from")
-        self._index_transitions(mask)
+        other = copy.copy(self)
+        other._index_transitions(mask)
+        return other
+
+    @property
+    def transition_rows(self) -> np.ndarray:
+        """The rows that start a transition."""
+        return self._transition_rows.cpu().numpy()
 
     def __len__(self) -> int:
         return len(self.observations)

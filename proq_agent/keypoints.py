@@ -69,7 +69,7 @@ def diagnose_keypoints(policy: ProQPolicy, graph: KeypointGraph) -> dict[str, fl
     :param graph: built from them
     """
     logits = policy.classifier(policy.encode(policy.keypoints)).squeeze(-1)
-    apart = np.array(graph.distances, dtype=np.float64)
+    apart = graph.distances[: policy.n_keypoints, : policy.n_keypoints].copy()
     np.fill_diagonal(apart, np.inf)
     nearest = apart.min(axis=1) if len(apart) > 1 else np.zeros(1)
     return {

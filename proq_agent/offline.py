@@ -37,10 +37,12 @@ class OfflineAlgorithm(BaseAlgorithm):
     Learns by calling :meth:`train` once for each time step, so that ``num_timesteps`` counts gradient updates.
 
     An environment is optional. A subclass keeps each constructor argument as an attribute of the same name, which is
-    how they are saved, and names in ``stateful`` and ``generators`` what is kept besides the policy to resume exactly.
+    how they are saved, and names in ``learned`` the plain values that belong to the agent, in ``stateful`` and
+    ``generators`` what is kept besides the policy to resume exactly.
     """
 
     dataset: GoalDataset | None = None
+    learned: ClassVar[tuple[str, ...]] = ()
     stateful: ClassVar[tuple[str, ...]] = ()
     generators: ClassVar[tuple[str, ...]] = ()
 
@@ -168,6 +170,7 @@ class OfflineAlgorithm(BaseAlgorithm):
             "observation_space": space_to_json(self.observation_space),
             "action_space": space_to_json(self.action_space),
             "counters": {name: getattr(self, name) for name in _COUNTERS},
+            "learned": {name: to_json_value(getattr(self, name), name) for name in self.learned},
         }
         hyperparameters, pickled = {}, {}
         for name in self._hyperparameter_names():
@@ -252,6 +255,8 @@ class OfflineAlgorithm(BaseAlgorithm):
                 model._set_training_state(archive.tensors["training"])
             for name in _COUNTERS:
                 setattr(model, name, archive.metadata["counters"][name])
+            for name in cls.learned:
+                setattr(model, name, from_json_value(archive.metadata["learned"][name]))
         except (RuntimeError, KeyError, ValueError) as error:
             raise CheckpointError(f"the file's tensors do not fit its hyperparameters: {error}") from error
         if env is not None:

@@ -16,6 +16,9 @@ _CHUNK = 1 << 18
 # A predicate is sampled at least this often along the longest side of the keypoints' bounding box.
 _SAMPLES = 500
 
+# Steps that a missed goal is worth, so that a plan's odds come first, even a billionth, and its length second.
+COST_OF_A_MISS = 1e9
+
 _Indices = int | Sequence[int] | np.ndarray
 _Corner = Sequence[float] | np.ndarray
 _Crosses = Callable[[np.ndarray, np.ndarray], np.ndarray]  # segments: starts, ends [N, dim] -> [N] bool
@@ -28,6 +31,12 @@ class Routes(NamedTuple):
     successors: np.ndarray  #: ``[B, K]`` next node on the plan; ``K`` is the goal itself, -1 no route
     ranks: np.ndarray  #: ``[B, K]`` what plans are chosen by, the costs where nothing is left to chance
     stretched: np.ndarray  #: ``[B]`` bool: no keypoint is within ``max_hop`` of the goal
+
+    @property
+    def odds(self) -> np.ndarray:
+        """``[B, K]`` probability of reaching the goal from each keypoint."""
+        with np.errstate(invalid="ignore"):
+            return np.where(np.isfinite(self.costs), 1.0 - (self.ranks - self.costs) / COST_OF_A_MISS, 0.0)
 
 
 class Hops(NamedTuple):

@@ -32,12 +32,50 @@ ONE_WAY_RING = """
 """
 
 
+# A portal beside the start leads to the goal's room or to a sealed cell; the goal can also be walked to.
+PORTAL_AND_DETOUR = """
+#########
+#A..#..a#
+#...#...#
+#...#...#
+#.......#
+#########
+###a#####
+#########
+"""
+
+# The same rooms without the passage: the portal is the only way.
+PORTAL_ONLY = """
+#########
+#A..#..a#
+#...#...#
+#...#...#
+#...#...#
+#########
+###a#####
+#########
+"""
+
+# Two portals in the left room: A reaches the right room with 1/4, B with 3/4; otherwise a sealed cell.
+TWO_PORTALS = """
+###########
+#A...#a.bb#
+#....#...b#
+#....#....#
+#B...#....#
+###########
+#aaa#b#####
+###########
+"""
+
+
 class GridMaze(gym.Env[dict[str, np.ndarray], np.ndarray]):
     """
     A point that moves by at most half a cell a step on each axis, and not into walls.
 
     ``#`` is a wall, ``.`` is free, ``>`` is free but can be entered from the left and left to the right alone.
-    Positions are ``(column, row)``, cell centres are whole numbers.
+    Whoever stands on an upper-case letter finds itself at one of that letter's lower-case cells, drawn evenly, after
+    the next step. Positions are ``(column, row)``, cell centres are whole numbers.
     """
 
     STEP = 0.5
@@ -56,6 +94,15 @@ class GridMaze(gym.Env[dict[str, np.ndarray], np.ndarray]):
     def tile(self, position: np.ndarray) -> str:
         x, y = np.rint(position).astype(int)
         return self.rows[y][x]
+
+    def exits(self, letter: str) -> np.ndarray:
+        """Centres of the cells that an entrance leads to."""
+        return np.array([cell for cell in self.cells if self.tile(cell) == letter.lower()])
+
+    def advance(self, position: np.ndarray, action: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        if self.tile(position).isupper():
+            return rng.choice(self.exits(self.tile(position))) + rng.uniform(-0.2, 0.2, 2).astype(np.float32)
+        return self.move(position, action)
 
     def move(self, position: np.ndarray, action: np.ndarray) -> np.ndarray:
         for axis in (0, 1):
@@ -78,7 +125,7 @@ class GridMaze(gym.Env[dict[str, np.ndarray], np.ndarray]):
         return self._observation(), {"is_success": False}
 
     def step(self, action: np.ndarray) -> tuple[dict, float, bool, bool, dict]:
-        self.position = self.move(self.position, action)
+        self.position = self.advance(self.position, action, self.np_random)
         self.steps += 1
         success = bool(np.abs(self.position - self.goal).max() <= self.TOLERANCE)
         return self._observation(), float(success), success, self.steps >= self.max_steps, {"is_success": success}
@@ -112,6 +159,6 @@ class GridMaze(gym.Env[dict[str, np.ndarray], np.ndarray]):
                 action = np.clip(heading + rng.normal(0.0, 0.3, 2), -1.0, 1.0)
                 observations.append(position)
                 actions.append(action)
-                position = self.move(position, action)
+                position = self.advance(position, action, rng)
         terminals = np.arange(len(observations)) % length == length - 1
         return GoalDataset(np.array(observations), np.array(actions), terminals, action_space=self.action_space)

@@ -15,11 +15,6 @@ from proq_agent.planner import KeypointGraph
 INF = np.inf
 
 
-def probabilities(ranks: np.ndarray) -> np.ndarray:
-    """The odds that a rank stands for."""
-    return 1.0 - np.where(np.isfinite(ranks), ranks, 1e9) // 1e6 * 1e-3
-
-
 @st.composite
 def graphs(draw: st.DrawFn) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Distances of a few nodes, some of them entrances with random outcomes, and distances to a goal."""
@@ -64,7 +59,7 @@ def test_the_odds_are_those_of_the_best_policy(case):
     ]
     best = np.max([policy_value(*case, policy) for policy in itertools.product(*options)], axis=0)
     routes = ChanceGraph(distances, 10.0, entrances=entrances, outcomes=outcomes).routes(to_goal)
-    np.testing.assert_allclose(probabilities(routes.ranks[0]), best, atol=2e-3)
+    np.testing.assert_allclose(routes.odds[0], best, atol=1e-6)
 
 
 @settings(max_examples=40, deadline=None)
@@ -110,7 +105,7 @@ def test_a_portal_that_is_the_only_way_is_taken():
     graph = with_portal(detour=False)
     routes = graph.routes(to_node(5))
     assert routes.successors[0, :3].tolist() == [6, 0, 1]
-    assert probabilities(routes.ranks[0])[[0, 3, 6, 7]] == pytest.approx([0.5, 1.0, 0.5, 0.0])
+    assert routes.odds[0][[0, 3, 6, 7]] == pytest.approx([0.5, 1.0, 0.5, 0.0])
     # One step to the entrance, one to be moved, half a step from node 5 to the goal.
     assert routes.costs[0, 0] == pytest.approx(1.0 + 1.0 + 0.5)
     assert graph.path(routes, np.where(np.arange(8) == 2, 0.1, INF), INF) == [2, 1, 0, 6]
@@ -127,7 +122,7 @@ def test_of_two_portals_the_surer_is_taken_even_if_it_is_farther():
     graph = ChanceGraph(distances, 2.0, entrances=[4, 5], outcomes=outcomes)
     routes = graph.routes(to_node(6))
     assert routes.successors[0, :4].tolist() == [1, 2, 3, 5]
-    assert probabilities(routes.ranks[0])[0] == pytest.approx(0.7, abs=2e-3)
+    assert routes.odds[0][0] == pytest.approx(0.7)
 
 
 def test_a_lottery_that_can_be_repeated_is_sure_and_its_cost_counts_every_try():

@@ -76,14 +76,14 @@ def test_sampling_repeats_with_the_generator_and_leaves_global_randomness_alone(
 
 
 def test_cut_transitions_are_neither_drawn_nor_crossed():
-    dataset = numbered([10])
-    dataset.cut(np.array([4]))
+    whole = numbered([10])
+    dataset = whole.cut(np.array([4]))
     batch = dataset.sample(2000, th.Generator().manual_seed(0))
     start, goal = batch.achieved_goals[:, 1], batch.actor_goals[:, 1]
     assert not (start == 4).any()
     assert ((start < 4) == (goal <= 4)).all()
-    dataset.cut(np.array([], dtype=int))
-    assert dataset.n_transitions == 9
+    assert dataset.n_transitions == 8 and whole.n_transitions == 9
+    assert dataset.cut(np.array([], dtype=int)).n_transitions == 9
 
 
 @pytest.mark.parametrize("rows", [[-1], [10]])

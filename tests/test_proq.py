@@ -298,7 +298,16 @@ def test_an_env_of_other_spaces_is_refused_on_loading(tiny, tmp_path):
 def test_a_whole_update_needs_nothing_from_the_host(tiny, walks):
     """On the meta device, whatever would make a CUDA run wait for the device or mix devices raises."""
     model = ProQ(
-        **(TINY | {"device": "meta", "keypoint_start": 0, "keypoint_freq": 1, "value_near_share": 0.5}),
+        **(
+            TINY
+            | {
+                "device": "meta",
+                "keypoint_start": 0,
+                "keypoint_freq": 1,
+                "value_near_share": 0.5,
+                "stochastic": "ignore",
+            }
+        ),
         observation_space=GridMaze().observation_space,
         action_space=GridMaze().action_space,
     )

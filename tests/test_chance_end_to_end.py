@@ -1,0 +1,70 @@
+"""From logged trajectories with portals to plans that know their odds, against the true optimum of the maze."""
+
+from __future__ import annotations
+
+from collections import deque
+
+import numpy as np
+import pytest
+from grid_maze import PORTAL_AND_DETOUR, PORTAL_ONLY, TWO_PORTALS, GridMaze
+from test_end_to_end import SMALL
+
+from proq_agent import ProQ
+
+
+def true_odds(env: GridMaze, goal: int) -> np.ndarray:
+    """Best probability of reaching the goal's cell from each cell, by value iteration on the maze itself."""
+    cells = [tuple(cell) for cell in env.cells]
+    odds = np.eye(len(cells))[goal]
+    for _ in range(500):
+        for i, cell in enumerate(env.cells):
+            if i == goal:
+                continue
+            if env.tile(cell).isupper():
+                odds[i] = np.mean([odds[cells.index(tuple(e))] for e in env.exits(env.tile(cell))])
+            else:
+                around = [j for j, other in enumerate(env.cells) if np.abs(cell - other).sum() == 1]
+                odds[i] = max([odds[i], *(odds[j] for j in around)])
+    return odds
+
+
+def walkable(env: GridMaze, start: int) -> set[int]:
+    """Cells that can be walked to without stepping on an entrance."""
+    seen, queue = {start}, deque([start])
+    while queue:
+        here = env.cells[queue.popleft()]
+        for j, other in enumerate(env.cells):
+            if j not in seen and np.abs(here - other).sum() == 1 and not env.tile(other).isupper():
+                seen.add(j)
+                queue.append(j)
+    return seen
+
+
+def trained(layout: str) -> tuple[GridMaze, ProQ]:
+    env = GridMaze(layout)
+    model = ProQ(env=env, dataset=env.random_walks(500, 50), **(SMALL | {"n_keypoints": 30}))
+    return env, model.learn(1500, log_interval=None)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("layout", [PORTAL_AND_DETOUR, PORTAL_ONLY, TWO_PORTALS])
+def test_plans_promise_the_true_odds(layout):
+    env, model = trained(layout)
+    letters = {tile for row in env.rows for tile in row if tile.isupper()}
+    assert len(model.chance_edges) == len(letters)
+    cells = [tuple(cell) for cell in env.cells]
+    start = cells.index((2, 2))
+    right_room = cells.index((len(env.rows[0]) - 3, 3))
+    plan = model.plan(env.cells[start], env.cells[right_room])
+    assert not plan.fallback
+    assert plan.probability == pytest.approx(true_odds(env, right_room)[start], abs=0.1)
+    assert (right_room in walkable(env, start)) == (plan.nodes[-1] == model.planner.n_keypoints)
+    if layout == TWO_PORTALS:
+        assert env.tile(plan.points[-1]) == "B"
+
+
+def test_ignoring_chance_keeps_every_transition():
+    dataset = GridMaze(PORTAL_AND_DETOUR).random_walks(100, 50)
+    ignoring, planning = (ProQ(dataset=dataset, **(SMALL | {"stochastic": mode})) for mode in ("ignore", "plan"))
+    assert ignoring.chance_edges == [] and len(planning.chance_edges) == 1
+    assert planning.dataset.n_transitions < ignoring.dataset.n_transitions == dataset.n_transitions

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+import math
 import threading
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -76,11 +77,9 @@ class _Emitter:
             offset = builder.add(offset, stride)
         return addresses
 
-    def load(self, addresses: Sequence[Any], itemsize: int) -> list[Any]:
-        return [self.builder.load(address, align=itemsize) for address in addresses]
-
-    def smaller(self, a: Any, b: Any) -> Any:
-        return self.builder.select(self.builder.fcmp_ordered("<", a, b), a, b)
+    def load(self, array_type: Any, array: Any, row: Any, n: Any, size: int) -> list[Any]:
+        addresses = self.pointers(array_type, array, row, n, size)
+        return [self.builder.load(address, align=array_type.dtype.bitwidth // 8) for address in addresses]
 
     def sort(self, values: list[Any]) -> list[Any]:
         """Sort in place. Both selects share one comparison, so that a NaN is moved about but never lost."""
@@ -96,18 +95,18 @@ def _store_lengths(typingctx, x, x_row, y, y_row, n, out, size, lanes):  # type:
     """``out[n : n + lanes]`` = union lengths of these components of the pair (x[x_row], y[y_row])."""
 
     def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
-        itemsize, m = x.dtype.bitwidth // 8, size.literal_value
-        emit = _Emitter(context, builder, lanes.literal_value)
-        starts = emit.load(emit.pointers(x, args[0], args[1], args[4], m), itemsize)
-        ends = emit.load(emit.pointers(y, args[2], args[3], args[4], m), itemsize)
+        x_array, i, y_array, j, first, out_array, *_ = args
+        emit, m = _Emitter(context, builder, lanes.literal_value), size.literal_value
+        starts, ends = emit.load(x, x_array, i, first, m), emit.load(y, y_array, j, first, m)
         # An inactive interval is empty: it ends where it starts and adds nothing.
         ends = [builder.select(builder.fcmp_ordered(">=", s, e), s, e) for s, e in zip(starts, ends, strict=True)]
         starts, ends = emit.sort(starts), emit.sort(ends)
         length = builder.fsub(ends[-1], starts[-1])
-        for k in range(m - 1):
-            length = builder.fadd(length, builder.fsub(emit.smaller(starts[k + 1], ends[k]), starts[k]))
-        zero = ir.Constant(args[4].type, 0)
-        builder.store(length, emit.pointers(out, args[5], zero, args[4], 1)[0], align=itemsize)
+        for start, end, following in zip(starts, ends, starts[1:], strict=False):
+            covered_until = builder.select(builder.fcmp_ordered("<", following, end), following, end)
+            length = builder.fadd(length, builder.fsub(covered_until, start))
+        (address,) = emit.pointers(out, out_array, ir.Constant(i.type, 0), first, 1)
+        builder.store(length, address, align=out.dtype.bitwidth // 8)
         return context.get_dummy_value()
 
     return types.void(x, x_row, y, y_row, n, out, size, lanes), codegen
@@ -118,38 +117,33 @@ def _add_gradients(typingctx, x, x_row, y, y_row, n, weights, grad_x, grad_y, si
     """Add ``weights[n : n + lanes]`` times the gradient of the union lengths to the rows of both gradients."""
 
     def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
-        itemsize, m = x.dtype.bitwidth // 8, size.literal_value
-        emit = _Emitter(context, builder, lanes.literal_value)
-        n_ = args[4]
-        starts = emit.load(emit.pointers(x, args[0], args[1], n_, m), itemsize)
-        ends = emit.load(emit.pointers(y, args[2], args[3], n_, m), itemsize)
-        less, both, either, invert = (
-            functools.partial(builder.fcmp_ordered, "<"),
-            builder.and_,
-            builder.or_,
-            builder.not_,
-        )
-        left_hidden = [builder.fcmp_ordered(">=", s, e) for s, e in zip(starts, ends, strict=True)]
-        right_hidden = list(left_hidden)
-        for j in range(m):
-            for i in range(j):
-                j_first = less(starts[j], starts[i])  # a tie of starts goes to the smaller index, i
-                j_last = invert(less(ends[j], ends[i]))  # a tie of ends goes to the larger index, j
-                i_meets_j, j_meets_i = less(starts[i], ends[j]), less(starts[j], ends[i])
-                left_hidden[i] = either(left_hidden[i], both(j_first, i_meets_j))
-                left_hidden[j] = either(left_hidden[j], both(invert(j_first), j_meets_i))
-                right_hidden[i] = either(right_hidden[i], both(j_last, j_meets_i))
-                right_hidden[j] = either(right_hidden[j], both(invert(j_last), i_meets_j))
-        weight = emit.load(emit.pointers(weights, args[5], ir.Constant(n_.type, 0), n_, 1), itemsize)[0]
+        x_array, i, y_array, j, first, weights_array, grad_x_array, grad_y_array, *_ = args
+        emit, m = _Emitter(context, builder, lanes.literal_value), size.literal_value
+        starts, ends = emit.load(x, x_array, i, first, m), emit.load(y, y_array, j, first, m)
+        (weight,) = emit.load(weights, weights_array, ir.Constant(i.type, 0), first, 1)
+        less = functools.partial(builder.fcmp_ordered, "<")
+        both, either, invert = builder.and_, builder.or_, builder.not_
+
+        hidden_starts = [builder.fcmp_ordered(">=", s, e) for s, e in zip(starts, ends, strict=True)]
+        hidden_ends = list(hidden_starts)
+        for a, b in itertools.combinations(range(m), 2):
+            b_starts_first = less(starts[b], starts[a])  # of equal starts the first index, a, counts
+            a_ends_last = less(ends[b], ends[a])  # of equal ends the last index, b, counts
+            a_before_end, b_before_end = less(starts[a], ends[b]), less(starts[b], ends[a])
+            hidden_starts[a] = either(hidden_starts[a], both(b_starts_first, a_before_end))
+            hidden_starts[b] = either(hidden_starts[b], both(invert(b_starts_first), b_before_end))
+            hidden_ends[a] = either(hidden_ends[a], both(invert(a_ends_last), b_before_end))
+            hidden_ends[b] = either(hidden_ends[b], both(a_ends_last, a_before_end))
+
         nothing = ir.Constant(weight.type, [0.0] * emit.lanes)
-        for hidden, array, row, add in (
-            (left_hidden, 6, args[1], builder.fsub),
-            (right_hidden, 7, args[3], builder.fadd),
+        align = x.dtype.bitwidth // 8
+        for hidden, addresses, add in (
+            (hidden_starts, emit.pointers(grad_x, grad_x_array, i, first, m), builder.fsub),
+            (hidden_ends, emit.pointers(grad_y, grad_y_array, j, first, m), builder.fadd),
         ):
-            array_type = signature.args[array]
-            for mask, address in zip(hidden, emit.pointers(array_type, args[array], row, n_, m), strict=True):
-                total = add(builder.load(address, align=itemsize), builder.select(mask, nothing, weight))
-                builder.store(total, address, align=itemsize)
+            for mask, address in zip(hidden, addresses, strict=True):
+                change = builder.select(mask, nothing, weight)
+                builder.store(add(builder.load(address, align=align), change), address, align=align)
         return context.get_dummy_value()
 
     return types.void(x, x_row, y, y_row, n, weights, grad_x, grad_y, size, lanes), codegen
@@ -213,7 +207,11 @@ def _compiled(size: int, lanes: int) -> tuple[Callable[..., None], Callable[...,
 
 
 def _kernels_for(x: np.ndarray, n_components: int) -> tuple[Callable[..., None], Callable[..., None]]:
-    return _compiled(x.shape[1] // n_components, min(LANES, 1 << n_components.bit_length() - 1))
+    return _compiled(x.shape[1] // n_components, LANES if n_components >= LANES else 1)
+
+
+def _usable_threads(n_pairs: int, n_threads: int) -> int:
+    return max(1, min(n_threads, n_pairs // PAIRS_PER_THREAD))
 
 
 def _in_threads(function: Callable[[int, slice], None], n_pairs: int, n_threads: int) -> None:
@@ -253,7 +251,7 @@ def forward(
     def run(thread: int, pairs: slice) -> None:
         kernel(x, y, x_pairs[pairs], y_pairs[pairs], *(array[pairs] for array in out))
 
-    _in_threads(run, len(x_pairs), max(1, min(n_threads, len(x_pairs) // PAIRS_PER_THREAD)))
+    _in_threads(run, len(x_pairs), _usable_threads(len(x_pairs), n_threads))
 
 
 def backward(
@@ -272,10 +270,12 @@ def backward(
     :return: gradients of the shapes of x and y
     """
     _, kernel = _kernels_for(x, n_components)
-    n_threads = max(1, min(n_threads, len(x_pairs) // PAIRS_PER_THREAD))
+    n_threads = _usable_threads(len(x_pairs), n_threads)
     # Rows that occur in many pairs would be written by several threads at once: each gets its own copy.
-    copies = [1 if len(rows) == len(x_pairs) else n_threads for rows in (x, y)]
-    grads = [np.zeros((n, *rows.shape), x.dtype) for n, rows in zip(copies, (x, y), strict=True)]
+    shapes = [(1 if len(rows) == len(x_pairs) else n_threads, *rows.shape) for rows in (x, y)]
+    # One allocation: two of this size often go back to the system when freed and are faulted in anew each time.
+    memory = np.split(np.zeros(sum(map(math.prod, shapes)), x.dtype), [math.prod(shapes[0])])
+    grads = [part.reshape(shape) for part, shape in zip(memory, shapes, strict=True)]
 
     def run(thread: int, pairs: slice) -> None:
         own = [grad[thread % len(grad)] for grad in grads]

@@ -207,7 +207,7 @@ class _KernelMaxMean(th.autograd.Function):
         kernels = _kernels()
         assert kernels is not None
         ctx.n_components = n_components
-        ctx.shape = th.broadcast_shapes(x.shape[:-1], y.shape[:-1])
+        ctx.shape = x.shape[:-1] if x.shape == y.shape else th.broadcast_shapes(x.shape[:-1], y.shape[:-1])
         largest, mean = x.new_empty(ctx.shape), x.new_empty(ctx.shape)
         longest = th.empty(ctx.shape, dtype=th.int64)
         kernels.forward(
@@ -241,6 +241,9 @@ def _flat(tensor: th.Tensor) -> np.ndarray:
 def _rows_and_pairs(x: th.Tensor, y: th.Tensor, shape: th.Size) -> tuple[np.ndarray, ...]:
     """Embeddings as rows of matrices, and for each pair of the broadcast shape the row of x and that of y."""
     rows = [t.detach().reshape(-1, t.shape[-1]).contiguous().numpy() for t in (x, y)]
-    indices = [np.arange(len(matrix)).reshape(t.shape[:-1]) for matrix, t in zip(rows, (x, y), strict=True)]
-    # Copies, because each memory layout would be compiled anew.
-    return (*rows, *(np.broadcast_to(index, shape).flatten() for index in indices))
+    if x.shape == y.shape:
+        pairs = [np.arange(len(rows[0]))] * 2
+    else:  # flatten copies, because each memory layout would be compiled anew
+        indices = [np.arange(len(matrix)).reshape(t.shape[:-1]) for matrix, t in zip(rows, (x, y), strict=True)]
+        pairs = [np.broadcast_to(index, shape).flatten() for index in indices]
+    return (*rows, *pairs)

@@ -11,8 +11,6 @@ from stable_baselines3.common.policies import BasePolicy
 from stable_baselines3.common.type_aliases import GymEnv, Schedule
 
 from proq_agent import losses
-from proq_agent.chance import find_unpredictable
-from proq_agent.chance_edges import ChanceEdge, cluster_chance
 from proq_agent.dataset import GoalBatch, GoalDataset, GoalSampling
 from proq_agent.goal_spaces import action_space_of, check_goal_spaces, check_observation, observation_space_of
 from proq_agent.keypoints import diagnose_keypoints, move_keypoints, place_keypoints
@@ -65,8 +63,6 @@ class ProQ(OfflineAlgorithm):
     :param keypoint_learning_rate: of the keypoints, in standardised coordinates
     :param multiplier_learning_rate: of log λ
     :param max_multiplier: upper bound of every λ
-    :param stochastic: ``"plan"`` finds transitions that cannot be predicted, as through a portal with random exits,
-        keeps them out of the distance and plans with their odds; ``"ignore"`` trusts them like any other, as the paper
     :param compile: fuse the update with ``torch.compile``
     :param policy_kwargs: sizes of the networks, see :class:`~proq_agent.policies.ProQPolicy`
     :param stats_window_size: as in SB3
@@ -82,7 +78,6 @@ class ProQ(OfflineAlgorithm):
 
     policy_aliases: ClassVar[dict[str, type[BasePolicy]]] = {"MultiInputPolicy": ProQPolicy}
     policy: ProQPolicy
-    learned: ClassVar[tuple[str, ...]] = ("chance_edges",)
     stateful: ClassVar[tuple[str, ...]] = ("optimizer", "keypoint_optimizer", "multipliers")
     generators: ClassVar[tuple[str, ...]] = ("generator", "acting_generator")
 
@@ -112,7 +107,6 @@ class ProQ(OfflineAlgorithm):
         keypoint_learning_rate: float = 3e-4,
         multiplier_learning_rate: float = 1e-2,
         max_multiplier: float = 1e5,
-        stochastic: str = "plan",
         compile: bool = False,
         policy_kwargs: dict[str, Any] | None = None,
         stats_window_size: int = 100,
@@ -159,9 +153,7 @@ class ProQ(OfflineAlgorithm):
         self.keypoint_learning_rate = keypoint_learning_rate
         self.multiplier_learning_rate = multiplier_learning_rate
         self.max_multiplier = max_multiplier
-        self.stochastic = stochastic
         self.compile = compile
-        self.chance_edges: list[dict[str, Any]] = []
         self.dataset: GoalDataset | None = None
         self._navigator: Navigator | None = None
 
@@ -230,8 +222,6 @@ class ProQ(OfflineAlgorithm):
         ):
             if not getattr(self, name) >= 0:
                 raise ValueError(f"{name} must not be negative, got {getattr(self, name)!r}")
-        if self.stochastic not in ("plan", "ignore"):
-            raise ValueError(f"stochastic must be 'plan' or 'ignore', got {self.stochastic!r}")
         if self.patience is not None:
             ProgressMonitor(self.patience)  # refuses what is no number of steps
         if not 0.0 < self.compliance < 1.0:
@@ -267,27 +257,12 @@ class ProQ(OfflineAlgorithm):
         ):
             if array.shape[1:] != space.shape:
                 raise ValueError(f"the dataset's {name} have shape {tuple(array.shape[1:])}, the model's {space.shape}")
-        if self.stochastic == "plan":
-            dataset = self._set_chance_apart(dataset)
         self.dataset = dataset.to(self.device)
         if self.num_timesteps == 0:
             self.policy.observation_scaler.fit(dataset.observations)
             self.policy.goal_scaler.fit(dataset.achieved_goals)
             place_keypoints(self.policy, dataset.achieved_goals, self.generator)
             self._navigator = None
-
-    def _set_chance_apart(self, dataset: GoalDataset) -> GoalDataset:
-        """End trajectories at unpredictable transitions, and remember these as lotteries for the planner."""
-        rows = dataset.transition_rows
-        observations, actions, goals = (
-            array.cpu().numpy() for array in (dataset.observations, dataset.actions, dataset.achieved_goals)
-        )
-        assert self.seed is not None
-        flagged = rows[find_unpredictable(observations[rows], actions[rows], observations[rows + 1], seed=self.seed)]
-        self.chance_edges = [edge.to_dict() for edge in cluster_chance(goals[flagged], goals[flagged + 1])]
-        if len(flagged) and self.verbose:
-            print(f"{len(flagged)} of {len(rows)} transitions are unpredictable: {len(self.chance_edges)} chance edges")
-        return dataset.cut(flagged)
 
     # ---------------------------------------------------------------------------------------------------- learning
 
@@ -377,9 +352,7 @@ class ProQ(OfflineAlgorithm):
         """Plans over the map as it is now."""
         if self._navigator is None:
             self.policy.set_training_mode(False)
-            self._navigator = Navigator(
-                self.policy, self.max_hop, self.reach, [ChanceEdge.from_dict(edge) for edge in self.chance_edges]
-            )
+            self._navigator = Navigator(self.policy, self.max_hop, self.reach)
         return self._navigator
 
     @property

@@ -11,6 +11,8 @@ from stable_baselines3.common.policies import BasePolicy
 from stable_baselines3.common.type_aliases import GymEnv, Schedule
 
 from proq_agent import losses
+from proq_agent.chance import find_unpredictable
+from proq_agent.chance_edges import ChanceEdge, cluster_chance
 from proq_agent.dataset import GoalBatch, GoalDataset, GoalSampling
 from proq_agent.goal_spaces import action_space_of, check_goal_spaces, check_observation, observation_space_of
 from proq_agent.keypoints import diagnose_keypoints, move_keypoints, place_keypoints
@@ -48,6 +50,8 @@ class ProQ(OfflineAlgorithm):
     :param patience: steps without progress after which ``predict`` takes the way for closed and looks for another, see
         :class:`~proq_agent.progress.ProgressMonitor`; None trusts the map for ever, as the paper does
     :param temperature: α of the advantage-weighted regression
+    :param map_fraction: share of the updates after which φ, d, ψ and the keypoints stay as they are and the actor goes
+        on alone, on a map that no longer moves; the learning rate of each follows its own share
     :param discount: actor goals lie 1 / (1 - discount) steps ahead on average
     :param value_near_share: share of the value goals that are drawn near the state
     :param actor_near_share: share of the actor goals that are drawn near the state
@@ -63,6 +67,8 @@ class ProQ(OfflineAlgorithm):
     :param keypoint_learning_rate: of the keypoints, in standardised coordinates
     :param multiplier_learning_rate: of log λ
     :param max_multiplier: upper bound of every λ
+    :param stochastic: ``"plan"`` finds transitions that cannot be predicted, as through a portal with random exits,
+        keeps them out of the distance and plans with their odds; ``"ignore"`` trusts them like any other, as the paper
     :param compile: fuse the update with ``torch.compile``
     :param policy_kwargs: sizes of the networks, see :class:`~proq_agent.policies.ProQPolicy`
     :param stats_window_size: as in SB3
@@ -78,7 +84,8 @@ class ProQ(OfflineAlgorithm):
 
     policy_aliases: ClassVar[dict[str, type[BasePolicy]]] = {"MultiInputPolicy": ProQPolicy}
     policy: ProQPolicy
-    stateful: ClassVar[tuple[str, ...]] = ("optimizer", "keypoint_optimizer", "multipliers")
+    learned: ClassVar[tuple[str, ...]] = ("chance_edges",)
+    stateful: ClassVar[tuple[str, ...]] = ("map_optimizer", "actor_optimizer", "keypoint_optimizer", "multipliers")
     generators: ClassVar[tuple[str, ...]] = ("generator", "acting_generator")
 
     def __init__(
@@ -92,6 +99,7 @@ class ProQ(OfflineAlgorithm):
         reach: float = 10.0,
         patience: int | None = None,
         temperature: float = 5.0,
+        map_fraction: float = 1.0,
         discount: float = 0.99,
         value_near_share: float = 0.0,
         actor_near_share: float = 0.0,
@@ -107,6 +115,7 @@ class ProQ(OfflineAlgorithm):
         keypoint_learning_rate: float = 3e-4,
         multiplier_learning_rate: float = 1e-2,
         max_multiplier: float = 1e5,
+        stochastic: str = "plan",
         compile: bool = False,
         policy_kwargs: dict[str, Any] | None = None,
         stats_window_size: int = 100,
@@ -138,6 +147,7 @@ class ProQ(OfflineAlgorithm):
         self.reach = reach
         self.patience = patience
         self.temperature = temperature
+        self.map_fraction = map_fraction
         self.discount = discount
         self.value_near_share = value_near_share
         self.actor_near_share = actor_near_share
@@ -153,7 +163,9 @@ class ProQ(OfflineAlgorithm):
         self.keypoint_learning_rate = keypoint_learning_rate
         self.multiplier_learning_rate = multiplier_learning_rate
         self.max_multiplier = max_multiplier
+        self.stochastic = stochastic
         self.compile = compile
+        self.chance_edges: list[dict[str, Any]] = []
         self.dataset: GoalDataset | None = None
         self._navigator: Navigator | None = None
 
@@ -186,14 +198,17 @@ class ProQ(OfflineAlgorithm):
         self.policy = policy.to(self.device)  # type: ignore[assignment]
         # `capturable` keeps Adam's step counter on a CUDA device.
         adam = {"foreach": True, "capturable": self.device.type == "cuda"}
-        learned = [p for p in self.policy.parameters() if p.requires_grad]
-        self.optimizer = th.optim.Adam(learned, lr=self.lr_schedule(1.0), **adam)  # type: ignore[arg-type]
+        of_actor = [*self.policy.actor.parameters(), self.policy.log_std]
+        of_map = [p for p in self.policy.parameters() if p.requires_grad and not any(p is q for q in of_actor)]
+        self.map_optimizer = th.optim.Adam(of_map, lr=self.lr_schedule(1.0), **adam)  # type: ignore[arg-type]
+        self.actor_optimizer = th.optim.Adam(of_actor, lr=self.lr_schedule(1.0), **adam)  # type: ignore[arg-type]
         self.keypoint_optimizer = th.optim.Adam([self.policy.standard_keypoints], lr=self.keypoint_learning_rate)
         self.multipliers = Multipliers(("dist", "ood", "kps"), self.multiplier_learning_rate, self.max_multiplier).to(
             self.device
         )
         self._sampling = GoalSampling(self.discount, self.value_near_share, self.actor_near_share, self.near_candidates)
-        self._train_losses = th.compile(self._losses) if self.compile else self._losses
+        self._map_loss = th.compile(self._map_losses) if self.compile else self._map_losses
+        self._actor_loss = th.compile(self._actor_losses) if self.compile else self._actor_losses
         self.set_random_seed(self.seed)
 
     def _check_hyperparameters(self) -> None:
@@ -222,8 +237,12 @@ class ProQ(OfflineAlgorithm):
         ):
             if not getattr(self, name) >= 0:
                 raise ValueError(f"{name} must not be negative, got {getattr(self, name)!r}")
+        if self.stochastic not in ("plan", "ignore"):
+            raise ValueError(f"stochastic must be 'plan' or 'ignore', got {self.stochastic!r}")
         if self.patience is not None:
             ProgressMonitor(self.patience)  # refuses what is no number of steps
+        if not 0.0 < self.map_fraction <= 1.0:
+            raise ValueError(f"map_fraction must lie in (0, 1], got {self.map_fraction!r}")
         if not 0.0 < self.compliance < 1.0:
             raise ValueError(f"compliance must lie strictly between 0 and 1, got {self.compliance!r}")
 
@@ -257,6 +276,8 @@ class ProQ(OfflineAlgorithm):
         ):
             if array.shape[1:] != space.shape:
                 raise ValueError(f"the dataset's {name} have shape {tuple(array.shape[1:])}, the model's {space.shape}")
+        if self.stochastic == "plan":
+            dataset = self._set_chance_apart(dataset)
         self.dataset = dataset.to(self.device)
         if self.num_timesteps == 0:
             self.policy.observation_scaler.fit(dataset.observations)
@@ -264,83 +285,112 @@ class ProQ(OfflineAlgorithm):
             place_keypoints(self.policy, dataset.achieved_goals, self.generator)
             self._navigator = None
 
+    def _set_chance_apart(self, dataset: GoalDataset) -> GoalDataset:
+        """End trajectories at unpredictable transitions, and remember these as lotteries for the planner."""
+        rows = dataset.transition_rows
+        observations, actions, goals = (
+            array.cpu().numpy() for array in (dataset.observations, dataset.actions, dataset.achieved_goals)
+        )
+        assert self.seed is not None
+        flagged = rows[find_unpredictable(observations[rows], actions[rows], observations[rows + 1], seed=self.seed)]
+        self.chance_edges = [edge.to_dict() for edge in cluster_chance(goals[flagged], goals[flagged + 1])]
+        if len(flagged) and self.verbose:
+            print(f"{len(flagged)} of {len(rows)} transitions are unpredictable: {len(self.chance_edges)} chance edges")
+        return dataset.cut(flagged)
+
     # ---------------------------------------------------------------------------------------------------- learning
 
     def train(self) -> None:
-        """One gradient update of everything that is learned."""
+        """One gradient update: of the map while it is learned, and of the actor."""
         assert self.dataset is not None
         if not self.policy.training:
             self.policy.set_training_mode(True)
         self._navigator = None
         self._update_current_progress_remaining(self.num_timesteps, max(self._total_timesteps, 1))
-        for group in self.optimizer.param_groups:
-            group["lr"] = self.lr_schedule(self._current_progress_remaining)
-
+        progress = 1.0 - self._current_progress_remaining
         batch = self.dataset.sample(self.batch_size, self.generator, self._sampling)
-        loss, violations, metrics = self._train_losses(batch)
-        self.optimizer.zero_grad(set_to_none=True)
-        loss.backward()
-        self.optimizer.step()
-        self.multipliers.update(**violations)
-        self._accumulate(metrics)
-
-        if self.num_timesteps >= self.keypoint_start and self.num_timesteps % self.keypoint_freq == 0:
-            metrics, violation = move_keypoints(
-                self.policy,
-                self.keypoint_optimizer,
-                self.multipliers["kps"],
-                strength=self.repel_strength,
-                reach=self.repel_range,
-                compliance=self.compliance,
+        if progress < self.map_fraction:
+            self._descend(
+                self.map_optimizer, *self._map_loss(batch), rate=self.lr_schedule(1 - progress / self.map_fraction)
             )
-            self.multipliers.update(kps=violation)
-            self._accumulate(metrics)
+            if self.num_timesteps >= self.keypoint_start and self.num_timesteps % self.keypoint_freq == 0:
+                self._move_keypoints()
+        self._descend(self.actor_optimizer, *self._actor_loss(batch), rate=self.lr_schedule(1 - progress))
         self._n_updates += 1
 
-    def _losses(self, batch: GoalBatch) -> tuple[th.Tensor, dict[str, th.Tensor], losses.Metrics]:
-        """Parts (A) and (C) of the paper's Algorithm 1: total loss, violations of the constraints, metrics."""
+    def _descend(
+        self,
+        optimizer: th.optim.Optimizer,
+        loss: th.Tensor,
+        violations: losses.Metrics,
+        metrics: losses.Metrics,
+        rate: float,
+    ) -> None:
+        """One step of the optimiser on the loss, and of the multipliers on the violations of their constraints."""
+        for group in optimizer.param_groups:
+            group["lr"] = rate
+        optimizer.zero_grad(set_to_none=True)
+        loss.backward()
+        optimizer.step()
+        if violations:
+            self.multipliers.update(**violations)
+        self._accumulate(metrics)
+
+    def _map_losses(self, batch: GoalBatch) -> tuple[th.Tensor, losses.Metrics, losses.Metrics]:
+        """Part (A) of the paper's Algorithm 1, of φ, d and ψ: loss, violations of the constraints, metrics."""
         policy = self.policy
         states, value_goals = (policy.goal_scaler(x) for x in (batch.achieved_goals, batch.value_goals))
-        alpha, beta = th.rand(2, len(states), 1, generator=self.generator, device=states.device)
-        points = th.cat(
-            [
-                states,
-                policy.goal_scaler(batch.next_achieved_goals),
-                value_goals,
-                policy.goal_scaler(batch.actor_goals),
-                states + alpha * (value_goals - states),
-                states - beta * (value_goals - states),
-            ]
-        )
-        latents = policy.encode_standard(points)
-        z, z_next, z_value, z_actor, z_between, z_beyond = latents.chunk(6)
-        embedded, embedded_next, embedded_value = policy.embedder(th.cat([z, z_next, z_value])).chunk(3)
-        with th.no_grad():
-            embedded_actor = policy.embedder(z_actor)
-            actor_distance = policy.quasimetric(embedded, embedded_actor)
-            actor_next_distance = policy.quasimetric(embedded_next, embedded_actor)
+        between, beyond = th.rand(2, len(states), 1, generator=self.generator, device=states.device)
+        points = [
+            states,
+            policy.goal_scaler(batch.next_achieved_goals),
+            value_goals,
+            states + between * (value_goals - states),
+            states - beyond * (value_goals - states),
+        ]
+        z, z_next, z_value, z_between, z_beyond = policy.encode_standard(th.cat(points)).chunk(5)
+        here, following, goals = policy.embedder(th.cat([z, z_next, z_value])).chunk(3)
+        in_data, in_between, in_beyond = policy.classifier(th.cat([z, z_between, z_beyond])).squeeze(-1).chunk(3)
 
         representation, metrics = losses.representation_loss(z)
-        close, close_metrics = losses.close_loss(policy.quasimetric(embedded, embedded_next), self.close_margin)
-        far, far_metrics = losses.far_loss(
-            policy.quasimetric(embedded, embedded_value), self.far_offset, self.far_scale
-        )
-        logits = policy.classifier(th.cat([z, z_between, z_beyond])).squeeze(-1)
-        data_logits, between_logits, beyond_logits = logits.chunk(3)
-        ood, ood_metrics = losses.ood_loss(data_logits, between_logits, beyond_logits, self.multipliers["ood"])
-        mean, std = policy.action_distribution(batch.observations, z.detach(), z_actor.detach(), self.generator)
+        close, close_metrics = losses.close_loss(policy.quasimetric(here, following), self.close_margin)
+        far, far_metrics = losses.far_loss(policy.quasimetric(here, goals), self.far_offset, self.far_scale)
+        ood, ood_metrics = losses.ood_loss(in_data, in_between, in_beyond, self.multipliers["ood"])
+        loss = representation + self.multipliers["dist"] * close + far + ood
+        violations = {"dist": close, "ood": losses.compliance_violation(in_data, self.compliance)}
+        return loss, violations, metrics | close_metrics | far_metrics | ood_metrics | {"loss": loss}
+
+    def _actor_losses(self, batch: GoalBatch) -> tuple[th.Tensor, losses.Metrics, losses.Metrics]:
+        """Part (C): the actor's loss, no constraint, metrics. The map is taken as it is."""
+        policy = self.policy
+        with th.no_grad():
+            points = th.cat([batch.achieved_goals, batch.next_achieved_goals, batch.actor_goals])
+            latents = policy.encode(points)
+            here, following, goals = policy.embedder(latents).chunk(3)
+            distances, next_distances = policy.quasimetric(here, goals), policy.quasimetric(following, goals)
+            z, _, z_goal = latents.chunk(3)
+        mean, std = policy.action_distribution(batch.observations, z, z_goal, self.generator)
         actions = policy.scale_actions(batch.actions)
         log_probs = th.distributions.Normal(mean, std, validate_args=False).log_prob(actions).sum(dim=-1)
-        actor, actor_metrics = losses.awr_loss(log_probs, actor_distance, actor_next_distance, self.temperature)
+        loss, metrics = losses.awr_loss(log_probs, distances, next_distances, self.temperature)
+        return loss, {}, metrics
 
-        violations = {"dist": close, "ood": losses.compliance_violation(data_logits, self.compliance)}
-        loss = representation + self.multipliers["dist"] * close + far + ood + actor
-        metrics |= close_metrics | far_metrics | ood_metrics | actor_metrics | {"loss": loss}
-        return loss, violations, metrics
+    def _move_keypoints(self) -> None:
+        """Part (B)."""
+        metrics, violation = move_keypoints(
+            self.policy,
+            self.keypoint_optimizer,
+            self.multipliers["kps"],
+            strength=self.repel_strength,
+            reach=self.repel_range,
+            compliance=self.compliance,
+        )
+        self.multipliers.update(kps=violation)
+        self._accumulate(metrics)
 
     def dump_logs(self) -> None:
         """Write what happened since the last call to the logger."""
-        self.logger.record("train/learning_rate", self.optimizer.param_groups[0]["lr"])
+        self.logger.record("train/learning_rate", self.actor_optimizer.param_groups[0]["lr"])
         for name, value in self.multipliers.metrics().items():
             self.logger.record(f"train/{name}", value.item())
         super().dump_logs()
@@ -352,7 +402,9 @@ class ProQ(OfflineAlgorithm):
         """Plans over the map as it is now."""
         if self._navigator is None:
             self.policy.set_training_mode(False)
-            self._navigator = Navigator(self.policy, self.max_hop, self.reach)
+            self._navigator = Navigator(
+                self.policy, self.max_hop, self.reach, [ChanceEdge.from_dict(edge) for edge in self.chance_edges]
+            )
         return self._navigator
 
     @property

@@ -89,7 +89,21 @@ def test_a_callback_can_stop_training(tiny):
 def test_the_learning_rate_follows_its_schedule(tiny):
     model = tiny(learning_rate=lambda progress: 1e-3 * progress)
     model.learn(10, log_interval=None)
-    assert model.optimizer.param_groups[0]["lr"] == pytest.approx(1e-4)
+    assert model.actor_optimizer.param_groups[0]["lr"] == pytest.approx(1e-4)
+
+
+def test_the_map_is_frozen_after_its_share_of_the_updates(tiny):
+    class Snapshots(BaseCallback):
+        def _on_step(self) -> bool:
+            snapshots.append({k: v.clone() for k, v in parameters(self.model).items()})
+            return True
+
+    snapshots: list[dict[str, th.Tensor]] = []
+    tiny(map_fraction=0.5).learn(8, callback=Snapshots(), log_interval=None)
+    for name, middle in snapshots[3].items():
+        moved = not th.equal(middle, snapshots[-1][name])
+        assert moved == name.startswith(("actor", "log_std")), name
+    assert not th.equal(snapshots[0]["standard_keypoints"], snapshots[3]["standard_keypoints"])
 
 
 def test_metrics_are_logged_under_sb3_names(tiny, tmp_path):
@@ -188,6 +202,8 @@ def test_float64_observations_are_accepted(tiny):
         {"n_keypoints": 0},
         {"max_hop": 0.0},
         {"compliance": 1.0},
+        {"map_fraction": 0.0},
+        {"stochastic": "maybe"},
         {"keypoint_freq": 0},
         {"discount": 1.0},
         {"value_near_share": -0.1},
@@ -318,4 +334,5 @@ def test_a_whole_update_needs_nothing_from_the_host(tiny, walks):
     for _ in range(2):
         model.train()
         model.num_timesteps += 1
-    assert all(p.grad is not None and p.grad.is_meta for p in model.optimizer.param_groups[0]["params"])
+    for optimizer in (model.map_optimizer, model.actor_optimizer):
+        assert all(p.grad is not None and p.grad.is_meta for p in optimizer.param_groups[0]["params"])

@@ -15,10 +15,11 @@ from typing import Any, ClassVar, TypeVar
 import torch as th
 from stable_baselines3.common import utils
 from stable_baselines3.common.base_class import BaseAlgorithm
-from stable_baselines3.common.callbacks import BaseCallback
+from stable_baselines3.common.callbacks import BaseCallback, CallbackList, ConvertCallback
 from stable_baselines3.common.policies import BasePolicy
 from stable_baselines3.common.type_aliases import GymEnv, MaybeCallback
 
+from proq_agent.callbacks import ProgressBar
 from proq_agent.checkpoint import read_archive, write_archive
 from proq_agent.dataset import GoalDataset
 from proq_agent.json_values import CheckpointError, from_json_value, space_from_json, space_to_json, to_json_value
@@ -121,6 +122,14 @@ class OfflineAlgorithm(BaseAlgorithm):
         if not self._custom_logger:
             self._logger = utils.configure_logger(self.verbose, self.tensorboard_log, tb_log_name, reset_num_timesteps)
         return total_timesteps, self._init_callback(callback, progress_bar)
+
+    def _init_callback(self, callback: MaybeCallback, progress_bar: bool = False) -> BaseCallback:
+        """As the base class does, with a progress bar that needs no environment."""
+        if progress_bar:
+            callbacks = callback if isinstance(callback, list) else [callback]
+            wrapped = [c if isinstance(c, BaseCallback) else ConvertCallback(c) for c in callbacks]
+            callback = CallbackList([*wrapped, ProgressBar()])
+        return super()._init_callback(callback)
 
     def _accumulate(self, metrics: dict[str, th.Tensor]) -> None:
         """Sum on the device; only `dump_logs` waits for it."""

@@ -86,6 +86,12 @@ def test_a_callback_can_stop_training(tiny):
     assert tiny().learn(10, callback=Stop(), log_interval=None).num_timesteps == 3
 
 
+@pytest.mark.parametrize("callback", [None, lambda locals_, globals_: True, [LogEveryNTimesteps(2)]])
+def test_a_progress_bar_needs_no_env(tiny, capsys, callback):
+    assert tiny().learn(3, callback=callback, log_interval=None, progress_bar=True).num_timesteps == 3
+    assert "3/3" in capsys.readouterr().err
+
+
 def test_the_learning_rate_follows_its_schedule(tiny):
     model = tiny(learning_rate=lambda progress: 1e-3 * progress)
     model.learn(10, log_interval=None)

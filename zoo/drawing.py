@@ -212,7 +212,7 @@ def draw_trajectories(
                     draw_points(axes, points[-1], 45, "black", zorder=7, marker="X", edgecolors="white")
         reached = sum(t.success for t in trajectories)
         axes.set_title(f"{reached} of {len(trajectories)} goals reached")
-        figure.legend(loc="outside lower center", ncols=5)
+        figure.legend(loc="outside lower center", ncols=6, handlelength=1.2, columnspacing=1.0)
 
 
 def map_bounds(learned: LearnedMap, maze: MazeGeometry | None) -> Bounds:

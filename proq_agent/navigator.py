@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 import torch as th
 
+from proq_agent.chance_edges import ChanceEdge
+from proq_agent.chance_graph import ChanceGraph
 from proq_agent.planner import Hops, KeypointGraph, Routes
 from proq_agent.policies import ProQPolicy
 from proq_agent.progress import Snags
 
 
 class Plan(NamedTuple):
-    """A way to a goal: its nodes (K is the goal itself), their points in goal space, and its expected cost."""
+    """A way to a goal. Where chance decides it ends at the entrance; what follows is planned after the jump."""
 
-    nodes: list[int]
-    points: np.ndarray
-    cost: float
-    fallback: bool
+    nodes: list[int]  #: keypoints, entrances, and last the goal itself, ``graph.n_keypoints``
+    points: np.ndarray  #: ``[nodes, goal_dim]``
+    cost: float  #: steps expected
+    probability: float  #: of reaching the goal; below one where a lottery cannot be avoided
+    fallback: bool  #: it needs a hop beyond ``max_hop``, or there is no way at all
 
 
 class _Goals(NamedTuple):
@@ -39,20 +43,36 @@ class Navigator:
     :param policy: holds φ, d and the keypoints; must not change while the navigator is in use
     :param max_hop: τ, the longest distance that is trusted as a single hop
     :param reach: a keypoint nearer than this counts as reached
+    :param chance_edges: lotteries; their entrances and exits become nodes of the graph, after the keypoints
     """
 
-    def __init__(self, policy: ProQPolicy, max_hop: float, reach: float) -> None:
+    def __init__(
+        self, policy: ProQPolicy, max_hop: float, reach: float, chance_edges: Sequence[ChanceEdge] = ()
+    ) -> None:
         self.policy = policy
+        keypoints = policy.keypoints.cpu().numpy()
+        entrances = [edge.entrance for edge in chance_edges]
+        exits = [place for edge in chance_edges for place in edge.exits]
+        self.points = np.array([*keypoints, *entrances, *exits], dtype=np.float32)
         with th.no_grad():
-            keypoints = policy.keypoints
-            self.latents = policy.encode(keypoints)
+            self.latents = policy.encode(th.as_tensor(self.points, device=policy.device))
             self.embeddings = policy.embedder(self.latents)
-            distances = policy.quasimetric.pairwise(self.embeddings, self.embeddings)
-            stray = policy.classifier(self.latents).squeeze(-1) < 0
-        self.points = keypoints.cpu().numpy()
-        self.graph = KeypointGraph(distances.cpu().numpy(), max_hop, reach, self.points)
-        # The barrier holds on average; a keypoint that ψ takes for unreachable is no place to send anyone.
-        self.graph.block(nodes=np.flatnonzero(stray.cpu().numpy()))
+            distances = policy.quasimetric.pairwise(self.embeddings, self.embeddings).cpu().numpy()
+            stray = (policy.classifier(self.latents).squeeze(-1) < 0).cpu().numpy()
+        self.graph: KeypointGraph = ChanceGraph(
+            distances,
+            max_hop,
+            reach,
+            self.points,
+            entrances=len(keypoints) + np.arange(len(entrances)),
+            outcomes=_outcomes(chance_edges, len(keypoints) + len(entrances)),
+        )
+        # The barrier holds on average; a keypoint that ψ takes for unreachable is no place to send anyone, and one
+        # in an entrance cannot be stood on.
+        barred = stray[: len(keypoints)]
+        for edge in chance_edges:
+            barred |= edge.contains(keypoints)
+        self.graph.block(nodes=np.flatnonzero(barred))
         self.snags = Snags(self.graph, policy.quasimetric, self.embeddings, slack=reach)
         self._goals: _Goals | None = None
 
@@ -117,7 +137,9 @@ class Navigator:
         achieved = th.as_tensor(start[None], device=self.latents.device)
         hops, to_keypoints, to_goal = self._choose(goals, achieved, self.policy.encode(achieved))
         nodes = self.graph.path(goals.routes, to_keypoints[0], to_goal[0])
-        return Plan(nodes, self.targets(np.array(nodes), goal[None]), float(hops.cost[0]), bool(hops.fallback[0]))
+        probability = 1.0 if nodes[0] == self.graph.n_keypoints else float(goals.routes.odds[0, nodes[0]])
+        points = self.targets(np.array(nodes), goal[None])
+        return Plan(nodes, points, float(hops.cost[0]), probability, bool(hops.fallback[0]))
 
     def _target_rows(self, keypoint_rows: th.Tensor, goal_rows: th.Tensor, hops: Hops) -> th.Tensor:
         if len(hops.target) == 1:
@@ -152,6 +174,15 @@ class Navigator:
         to_goal = self.policy.quasimetric.pairwise(self.embeddings, embeddings).T.cpu().numpy()
         to_goal = self._passable(to_goal, self.points, desired[:, None], self.embeddings, embeddings[:, None])
         return _Goals(desired.copy(), latents, embeddings, self.graph.routes(to_goal), self.graph.version)
+
+
+def _outcomes(chance_edges: Sequence[ChanceEdge], first_exit: int) -> np.ndarray:
+    """Where each entrance leads, ``[entrances, nodes]``: its own exits follow those of the entrances before it."""
+    outcomes = np.zeros((len(chance_edges), first_exit + sum(len(edge.exits) for edge in chance_edges)))
+    for row, edge in enumerate(chance_edges):
+        outcomes[row, first_exit : first_exit + len(edge.exits)] = edge.probabilities
+        first_exit += len(edge.exits)
+    return outcomes
 
 
 def _replaced(old: np.ndarray, rows: np.ndarray, new: np.ndarray) -> np.ndarray:

@@ -420,10 +420,10 @@ class ProQ(OfflineAlgorithm):
     def predict(
         self,
         observation: np.ndarray | dict[str, np.ndarray],
-        state: Progress | None = None,  # type: ignore[override]
+        state: tuple[np.ndarray, ...] | None = None,
         episode_start: np.ndarray | None = None,
         deterministic: bool = False,
-    ) -> tuple[np.ndarray, Progress | None]:
+    ) -> tuple[np.ndarray, tuple[np.ndarray, ...] | None]:
         """
         Plan, and act towards the next target on the plan.
 
@@ -439,8 +439,9 @@ class ProQ(OfflineAlgorithm):
         hops, here, target = self.navigator.next_hops(achieved, desired)
         if self.patience is not None:
             targets = self.navigator.targets(hops.target, desired)
+            known = None if state is None else Progress(*state)
             state, stuck = ProgressMonitor(self.patience).watch(
-                self.navigator, arrays["achieved_goal"], desired, targets, hops.cost, state, episode_start
+                self.navigator, arrays["achieved_goal"], desired, targets, hops.cost, known, episode_start
             )
             if stuck:
                 _, here, target = self.navigator.next_hops(achieved, desired)

@@ -12,6 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
 from matplotlib.colors import LinearSegmentedColormap, LogNorm
 from matplotlib.image import AxesImage
+from matplotlib.patches import Circle
 from matplotlib.ticker import FuncFormatter
 
 from proq_agent import GoalDataset, ProQ
@@ -62,12 +63,25 @@ def draw_map(model: ProQ, path: str | Path, maze: MazeGeometry | None = None, ti
     with saved_figure(path, *figure_size(bounds)) as figure:
         axes = figure.add_subplot(title=title or "")
         image = _draw_reachability(axes, learned, bounds, maze)
-        hops = np.isfinite(learned.graph.weights)
-        ends = np.argwhere(np.triu(hops | hops.T))
         points = learned.in_plane(learned.keypoints)
+        hops = np.isfinite(learned.graph.weights[: len(points), : len(points)])
+        ends = np.argwhere(np.triu(hops | hops.T))
         axes.add_collection(LineCollection(list(points[ends]), colors="white", linewidths=0.5, alpha=0.35, zorder=3))
         draw_points(axes, points, 11, "white", zorder=4)
+        _draw_chance(axes, learned)
         draw_colour_bar(axes, image, r"in distribution, $\psi$")
+
+
+def _draw_chance(axes: Axes, learned: LearnedMap) -> None:
+    """Lotteries: a circle around each entrance, and arrows to its exits with their odds."""
+    for number, edge in enumerate(learned.model.chance_edges):
+        colour = COLOURS[number % len(COLOURS)]
+        entrance = learned.in_plane(np.array(edge["entrance"]))
+        axes.add_patch(Circle((entrance[0], entrance[1]), edge["radius"], fill=False, color=colour, lw=1.5, zorder=5))
+        for place, odds in zip(learned.in_plane(np.array(edge["exits"])), edge["probabilities"], strict=True):
+            arrow = {"arrowstyle": "->", "color": colour, "lw": 1.0, "connectionstyle": "arc3,rad=0.15"}
+            axes.annotate("", tuple(place), tuple(entrance), arrowprops=arrow, zorder=5)
+            axes.annotate(f"{odds:.0%}", tuple(place), (2, 2), textcoords="offset points", color=colour, fontsize=7, zorder=6)
 
 
 def draw_comparison(

@@ -1,0 +1,183 @@
+"""python -m zoo.benchmark: grids, what is skipped, interruption, and what bad input says."""
+
+from __future__ import annotations
+
+import shlex
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from tiny_goal import tiny_arrays
+
+from proq_agent import ProQ
+from zoo.benchmark import ABLATION_ENV, ABLATIONS, main
+from zoo.config import load_hyperparams
+from zoo.results_csv import read_results
+
+ENV = "tiny_goal:TinyGoal-v0"
+NAME = "tiny_goal-TinyGoal-v0"
+TINY_PARAMS = (
+    "batch_size:16", "n_keypoints:5", "keypoint_start:4", "policy_kwargs.hidden_sizes:[16]",
+    "policy_kwargs.latent_dim:4", "policy_kwargs.n_components:4", "policy_kwargs.n_fourier_features:8",
+)  # fmt: skip
+
+
+@pytest.fixture
+def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty current directory with a dataset in it; other processes know the test environment too."""
+    np.savez(tmp_path / "data.npz", **tiny_arrays())  # type: ignore[arg-type]
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent))
+    return tmp_path
+
+
+def command(*more: Any, seeds: tuple[int, ...] = (1,), n: int = 6, params: tuple[str, ...] = TINY_PARAMS) -> list[str]:
+    options = ["--env", ENV, "--dataset-path", "data.npz", "-n", n, "--episodes", 3, "--out", "out", "--device", "cpu"]
+    return [str(option) for option in [*options, "--seeds", *seeds, *more, "-params", *params]]
+
+
+def csv_of(seed: int, variant: str = "default") -> Path:
+    return Path(f"out/runs/{NAME}_{variant}_{seed}.csv")
+
+
+def test_a_run_is_recorded_and_rendered(workplace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(command("--export-agents", "agents")) == 0
+    (row,) = read_results(csv_of(1))
+    assert (row.dataset, row.variant, row.seed, row.task, row.episodes) == (ENV, "default", 1, 0, 3)
+    assert row.n_updates == 6 and row.train_seconds > 0
+    assert 0 <= row.success_sampled <= 1 and 1 <= row.steps_deterministic <= 6
+    assert row.dataset_source == "file" and len(row.dataset_sha256 or "") == 64
+    assert "torch=" in row.versions and row.cpu and row.cores >= 1
+    assert row.keypoints_free is None  # no maze
+    assert {path.name for path in Path("out").iterdir()} == {"runs", "table.md", "success.png", "success.pdf"}
+    assert ENV in Path("out/table.md").read_text() and "sampled" in capsys.readouterr().out
+
+    agent = ProQ.load(Path("agents") / f"{NAME}.zip")
+    assert (agent.num_timesteps, agent.seed) == (6, 1)
+    (full,) = Path("logs/benchmark").glob(f"default_1_*/proq/{NAME}_1/{NAME}.zip")
+    assert (Path("agents") / f"{NAME}.zip").stat().st_size < full.stat().st_size
+
+    written = csv_of(1).read_bytes()  # the recorded command repeats the run
+    csv_of(1).unlink()
+    repeat = [*shlex.split(row.command)[3:], "--out", "again", "--device", "cpu", "-f", "elsewhere", "--verbose", "0"]
+    assert main(repeat) == 0
+    (again,) = read_results(Path("again") / "runs" / csv_of(1).name)
+    assert again.settings == row.settings and again.command == row.command
+    assert (again.success_sampled, again.steps_sampled) == (row.success_sampled, row.steps_sampled)
+    assert written
+
+
+def test_what_is_done_is_not_repeated(workplace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(command("--verbose", 0)) == 0
+    before = csv_of(1).stat().st_mtime_ns
+    assert main(command()) == 0
+    assert csv_of(1).stat().st_mtime_ns == before
+
+    assert main(command(params=(*TINY_PARAMS, "max_hop:7.0"))) == 1  # other settings are another run
+    assert "other settings" in capsys.readouterr().err
+    assert csv_of(1).stat().st_mtime_ns == before
+
+    csv_of(1).unlink()  # the agent is still there: it is evaluated again, not trained again
+    assert main(command("--verbose", 0)) == 0
+    assert len(list(Path("logs/benchmark").glob("*/proq/*"))) == 1
+
+
+def test_report_alone_renders(workplace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--report", "--out", "out"]) == 1
+    assert "no results in out" in capsys.readouterr().err
+    assert main(command("--no-report", "--verbose", 0)) == 0
+    assert [path.name for path in Path("out").iterdir()] == ["runs"]
+    assert main(["--report", "--out", "out"]) == 0
+    assert "paper: ProQ" in capsys.readouterr().out and Path("out/table.md").is_file()
+
+
+@pytest.mark.slow
+def test_a_grid_of_seeds_and_variants_side_by_side(workplace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    variants = ("--variant", "plain", "--variant", "near", "max_hop:7.0")
+    assert main(command("--jobs", 2, *variants, seeds=(1, 2))) == 0
+    assert {path.name for path in Path("out/runs").iterdir()} == {
+        csv_of(seed, variant).name for seed in (1, 2) for variant in ("plain", "near")
+    }
+    hops = {
+        ProQ.load(path).max_hop
+        for variant in ("plain", "near")
+        for path in Path("logs/benchmark").glob(f"{variant}_1_*/proq/*/{NAME}.zip")
+    }
+    assert hops == {60.0, 7.0}
+    out = capsys.readouterr().out
+    assert "4 runs, 0 of them done before" in out and "[4/4]" in out and "± " in out
+
+
+@pytest.mark.slow
+def test_a_failed_run_is_reported_and_the_others_go_on(workplace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    variants = ("--variant", "bad", "batch_size:1", "--variant", "good")
+    assert main(command("--jobs", 1, *variants)) == 1
+    error = capsys.readouterr().err
+    assert "bad, seed 1 failed" in error and "batch_size must be at least 2" in error and "1 of 2 runs" in error
+    assert csv_of(1, "good").is_file() and not csv_of(1, "bad").exists()
+
+
+@pytest.mark.slow
+def test_an_interrupted_grid_stops_its_runs_and_goes_on(workplace: Path) -> None:
+    options = [sys.executable, "-m", "zoo.benchmark", *command("--jobs", 2, seeds=(1, 2, 3), n=700)]
+    process = subprocess.Popen(options, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+    def progress() -> list[Path]:
+        return [path for path in Path("logs/benchmark").glob("*/proq/*/progress.csv") if path.stat().st_size]
+
+    for _ in range(3000):  # a busy machine may take minutes to start them
+        if process.poll() is not None or len(progress()) == 2:
+            break
+        time.sleep(0.1)
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=120)
+    assert process.returncode == 130, err
+    assert "Traceback" not in err
+    assert len(children) == 2 and not any(Path(f"/proc/{child}").exists() for child in children)
+    saved = list(Path("logs/benchmark").glob(f"*/proq/*/{NAME}.zip"))
+    assert len(saved) == 2 and all(0 < ProQ.load(path).num_timesteps < 700 for path in saved)
+
+    done = subprocess.run(options, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    for seed in (1, 2, 3):
+        (row,) = read_results(csv_of(seed))
+        assert row.n_updates == 700
+    assert not list(Path("out").rglob("*.tmp"))
+    for path in saved:  # they went on where they had stopped
+        name = path.parent.name[:-1] + "2"
+        assert "--trained-agent" in (path.parent.parent / name / NAME / "command.txt").read_text()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--env", "pointmaze-gaint-stitch-v0"], "pointmaze-giant-stitch-v0"),
+        (["--jobs", "0"], "--jobs must be at least 1"),
+        (["--episodes", "0"], "--episodes must be at least 1"),
+        (["--variant", "a", "bach_size:3"], "did you mean batch_size?"),
+        (["--variant", "stochastic:ignore"], "give a name"),
+        (["--variant", "a", "--variant", "a"], "same name"),
+        (["-params", "bach_size:3"], "did you mean batch_size?"),
+        (["--dataset-path", "none.npz"], "no dataset file none.npz"),
+    ],
+)
+def test_bad_input_is_one_clear_line_and_leaves_nothing(
+    workplace: Path, capsys: pytest.CaptureFixture[str], options: list[str], message: str
+) -> None:
+    assert main(["--env", ENV, "--seeds", "1", "--dataset-path", "data.npz", *options]) == 1
+    error = capsys.readouterr().err
+    assert message in error
+    assert error.startswith("python -m zoo.benchmark: error:") and error.count("\n") == 1
+    assert [path.name for path in workplace.iterdir()] == ["data.npz"]
+
+
+def test_every_ablation_is_a_valid_change() -> None:
+    entries = [load_hyperparams(ABLATION_ENV, overrides=overrides) for overrides in ABLATIONS.values()]
+    assert all(hyperparams["policy_kwargs"] for hyperparams, _ in entries)
+    assert {"no-keypoints", "no-fourier-features", "K-25", "tau-100"} <= set(ABLATIONS)

@@ -39,9 +39,20 @@ def close_loss(next_distances: th.Tensor, margin: float) -> tuple[th.Tensor, Met
     return loss, {"close_violation": loss, "distance_next": next_distances.mean()}
 
 
-def far_loss(goal_distances: th.Tensor, offset: float, scale: float) -> tuple[th.Tensor, Metrics]:
-    """Everything else is as far as it can be: a softplus that fades out beyond the offset μ (Eq. 6)."""
-    loss = F.softplus((offset - goal_distances) * scale).mean() / scale
+def far_loss(
+    goal_distances: th.Tensor, offset: float, scale: float, focus: float = math.inf
+) -> tuple[th.Tensor, Metrics]:
+    """Everything else is as far as it can be: a softplus that fades out beyond the offset μ (Eq. 6).
+
+    The true distance is the largest for all pairs at once, so that it does not depend on how pairs are weighted. What
+    is learned in finite time does: weighted alike, far pairs drown near ones, and pairs with no way between them, which
+    are pushed for ever, bend the map around them.
+
+    :param focus: distance at which a pair weighs half of what the closest weigh
+    """
+    weights = 1.0 / (1.0 + goal_distances.detach() / focus)
+    losses = F.softplus((offset - goal_distances) * scale) / scale
+    loss = (weights * losses).sum() / weights.sum()
     return loss, {"far_loss": loss, "distance_goal": goal_distances.mean()}
 
 

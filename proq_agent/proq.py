@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, ClassVar
 
 import numpy as np
@@ -59,6 +60,7 @@ class ProQ(OfflineAlgorithm):
     :param close_margin: ε, by how much the cost of a step may exceed one
     :param far_offset: μ, distances beyond this are no longer pushed up
     :param far_scale: softness of that offset
+    :param far_focus: distance at which a pair counts half in that push; infinite counts all alike
     :param compliance: δ; ψ is to be 1 - δ on the data and on the keypoints
     :param repel_strength: weight of the keypoints' repulsion
     :param repel_range: distance beyond which keypoints do not feel each other
@@ -107,6 +109,7 @@ class ProQ(OfflineAlgorithm):
         close_margin: float = 0.25,
         far_offset: float = 500.0,
         far_scale: float = 0.01,
+        far_focus: float = math.inf,
         compliance: float = 0.05,
         repel_strength: float = 100.0,
         repel_range: float = 100.0,
@@ -155,6 +158,7 @@ class ProQ(OfflineAlgorithm):
         self.close_margin = close_margin
         self.far_offset = far_offset
         self.far_scale = far_scale
+        self.far_focus = far_focus
         self.compliance = compliance
         self.repel_strength = repel_strength
         self.repel_range = repel_range
@@ -218,23 +222,11 @@ class ProQ(OfflineAlgorithm):
                 raise ValueError(f"{name} must be a whole number, at least 1, got {value!r}")
         if self.batch_size < 2:
             raise ValueError("batch_size must be at least 2: the representation loss is a variance over the batch")
-        for name in (
-            "max_hop",
-            "far_offset",
-            "far_scale",
-            "keypoint_learning_rate",
-            "multiplier_learning_rate",
-        ):
+        positive = ("max_hop", "far_offset", "far_scale", "far_focus")
+        for name in (*positive, "keypoint_learning_rate", "multiplier_learning_rate"):
             if not getattr(self, name) > 0:
                 raise ValueError(f"{name} must be positive, got {getattr(self, name)!r}")
-        for name in (
-            "reach",
-            "temperature",
-            "close_margin",
-            "repel_strength",
-            "repel_range",
-            "keypoint_start",
-        ):
+        for name in ("reach", "temperature", "close_margin", "repel_strength", "repel_range", "keypoint_start"):
             if not getattr(self, name) >= 0:
                 raise ValueError(f"{name} must not be negative, got {getattr(self, name)!r}")
         if self.stochastic not in ("plan", "ignore"):
@@ -354,7 +346,8 @@ class ProQ(OfflineAlgorithm):
 
         representation, metrics = losses.representation_loss(z)
         close, close_metrics = losses.close_loss(policy.quasimetric(here, following), self.close_margin)
-        far, far_metrics = losses.far_loss(policy.quasimetric(here, goals), self.far_offset, self.far_scale)
+        distances = policy.quasimetric(here, goals)
+        far, far_metrics = losses.far_loss(distances, self.far_offset, self.far_scale, self.far_focus)
         ood, ood_metrics = losses.ood_loss(in_data, in_between, in_beyond, self.multipliers["ood"])
         loss = representation + self.multipliers["dist"] * close + far + ood
         violations = {"dist": close, "ood": losses.compliance_violation(in_data, self.compliance)}

@@ -41,6 +41,15 @@ def test_far_loss_is_a_softplus_that_fades_beyond_the_offset():
     assert distance.grad.item() == pytest.approx(-1 / (1 + math.exp(-4.0)), rel=1e-5)
 
 
+def test_far_loss_can_weigh_near_pairs_more():
+    distances = th.tensor([0.0, 30.0], requires_grad=True)
+    loss, _ = losses.far_loss(distances, offset=500.0, scale=0.01, focus=30.0)
+    each = [100 * math.log1p(math.exp((500 - d) / 100)) for d in (0.0, 30.0)]
+    assert loss.item() == pytest.approx((each[0] + 0.5 * each[1]) / 1.5, rel=1e-5)
+    loss.backward()
+    assert distances.grad[0].item() == pytest.approx(2 * distances.grad[1].item(), rel=0.02)
+
+
 def test_ood_loss_weighs_positives_by_the_multiplier():
     zero = th.zeros(3)
     two = math.log(2)

@@ -31,6 +31,7 @@ class ProQPolicy(BasePolicy):
     :param latent_dim: dimension of z = φ(s)
     :param n_components: number of components of the quasimetric
     :param component_size: number of intervals in each component
+    :param symmetric: make the distance symmetric, for comparison
     :param hidden_sizes: hidden layers of all four networks
     :param dropout: of the actor
     :param n_fourier_features: random Fourier features appended to φ's input; 0 for none
@@ -52,6 +53,7 @@ class ProQPolicy(BasePolicy):
         latent_dim: int = 16,
         n_components: int = 64,
         component_size: int = 8,
+        symmetric: bool = False,
         hidden_sizes: Sequence[int] = (512, 512, 512),
         dropout: float = 0.1,
         n_fourier_features: int = 0,
@@ -76,7 +78,7 @@ class ProQPolicy(BasePolicy):
         self.fourier = FourierFeatures(goal_dim, n_fourier_features, fourier_scale)
         self.encoder = MLP(self.fourier.output_dim, hidden_sizes, latent_dim, residual=True)
         self.embedder = MLP(latent_dim, hidden_sizes, n_components * component_size)
-        self.quasimetric = Quasimetric(n_components)
+        self.quasimetric = Quasimetric(n_components, symmetric)
         self.classifier = MLP(latent_dim, hidden_sizes, 1, residual=True, layer_norm=True)
         self.actor = MLP(observation_dim + 2 * latent_dim, hidden_sizes, action_dim, residual=True, dropout=dropout)
         self.log_std = nn.Parameter(th.zeros(action_dim))

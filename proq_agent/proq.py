@@ -64,6 +64,7 @@ class ProQ(OfflineAlgorithm):
     :param compliance: δ; ψ is to be 1 - δ on the data and on the keypoints
     :param repel_strength: weight of the keypoints' repulsion
     :param repel_range: distance beyond which keypoints do not feel each other
+    :param barrier: hold the keypoints where the data is; without it they drift, as the paper's ablation shows
     :param keypoint_start: updates before the keypoints begin to move
     :param keypoint_freq: the keypoints move every so many updates
     :param keypoint_learning_rate: of the keypoints, in standardised coordinates
@@ -113,6 +114,7 @@ class ProQ(OfflineAlgorithm):
         compliance: float = 0.05,
         repel_strength: float = 100.0,
         repel_range: float = 100.0,
+        barrier: bool = True,
         keypoint_start: int = 100_000,
         keypoint_freq: int = 1,
         keypoint_learning_rate: float = 3e-4,
@@ -162,6 +164,7 @@ class ProQ(OfflineAlgorithm):
         self.compliance = compliance
         self.repel_strength = repel_strength
         self.repel_range = repel_range
+        self.barrier = barrier
         self.keypoint_start = keypoint_start
         self.keypoint_freq = keypoint_freq
         self.keypoint_learning_rate = keypoint_learning_rate
@@ -373,7 +376,7 @@ class ProQ(OfflineAlgorithm):
         metrics, violation = move_keypoints(
             self.policy,
             self.keypoint_optimizer,
-            self.multipliers["kps"],
+            self.multipliers["kps"] * self.barrier,
             strength=self.repel_strength,
             reach=self.repel_range,
             compliance=self.compliance,

@@ -90,11 +90,12 @@ class Quasimetric(nn.Module):
     IQE with a learned ``alpha``, which starts at one half.
 
     :param n_components: number of components of the embeddings
+    :param symmetric: take the mean of both directions, a metric: to see what asymmetry is worth
     """
 
-    def __init__(self, n_components: int) -> None:
+    def __init__(self, n_components: int, symmetric: bool = False) -> None:
         super().__init__()
-        self.n_components = n_components
+        self.n_components, self.symmetric = n_components, symmetric
         self.alpha_logit = nn.Parameter(th.zeros(()))
 
     @property
@@ -103,14 +104,18 @@ class Quasimetric(nn.Module):
 
     def forward(self, x: th.Tensor, y: th.Tensor) -> th.Tensor:
         """See :func:`iqe`."""
-        return iqe(x, y, self.alpha, n_components=self.n_components)
+        there = iqe(x, y, self.alpha, n_components=self.n_components)
+        return (there + iqe(y, x, self.alpha, n_components=self.n_components)) / 2 if self.symmetric else there
 
     def pairwise(self, x: th.Tensor, y: th.Tensor) -> th.Tensor:
         """See :func:`iqe_pairwise`."""
-        return iqe_pairwise(x, y, self.alpha, n_components=self.n_components)
+        there = iqe_pairwise(x, y, self.alpha, n_components=self.n_components)
+        return (
+            (there + iqe_pairwise(y, x, self.alpha, n_components=self.n_components).T) / 2 if self.symmetric else there
+        )
 
     def extra_repr(self) -> str:
-        return f"n_components={self.n_components}"
+        return f"n_components={self.n_components}, symmetric={self.symmetric}"
 
 
 def _check(x: th.Tensor, y: th.Tensor, alpha: th.Tensor, n_components: int) -> None:

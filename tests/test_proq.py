@@ -61,6 +61,12 @@ def test_keypoints_stay_frozen_until_their_start_and_inside_the_data(tiny):
     assert (model.policy.keypoints >= low - 1e-4).all() and (model.policy.keypoints <= high + 1e-4).all()
 
 
+def test_without_the_barrier_only_repulsion_moves_the_keypoints(tiny):
+    held, free = (tiny(barrier=b, repel_strength=0.0).learn(6, log_interval=None) for b in (True, False))
+    assert th.equal(free.policy.keypoints, tiny().policy.keypoints)
+    assert not th.equal(held.policy.keypoints, free.policy.keypoints)
+
+
 def test_the_same_seed_learns_the_same_and_global_randomness_is_left_alone(tiny):
     state = th.get_rng_state(), np.random.get_state()[1].copy()  # noqa: NPY002
     one, two, other = (tiny(seed=s).learn(5, log_interval=None) for s in (3, 3, 4))

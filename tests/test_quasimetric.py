@@ -279,3 +279,12 @@ def test_bad_input_is_named(x, y, alpha, kwargs, message):
 def test_pairwise_wants_matrices():
     with pytest.raises(ValueError, match=r"\[K, D\]"):
         iqe_pairwise(th.zeros(2, 2, 8), th.zeros(2, 8), th.tensor(0.5), n_components=4)
+
+
+def test_the_symmetric_form_is_the_mean_of_both_directions() -> None:
+    x, y = th.randn(2, 5, 12, generator=th.Generator().manual_seed(0))
+    plain, symmetric = Quasimetric(4), Quasimetric(4, symmetric=True)
+    assert not th.allclose(plain(x, y), plain(y, x))
+    assert th.allclose(symmetric(x, y), (plain(x, y) + plain(y, x)) / 2)
+    assert th.allclose(symmetric.pairwise(x, y), symmetric.pairwise(y, x).T)
+    assert th.allclose(symmetric.pairwise(x, y).diagonal(), symmetric(x, y))

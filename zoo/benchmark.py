@@ -35,6 +35,8 @@ OUT = Path("zoo/results")
 ABLATION_ENV, ABLATION_SEED = "pointmaze-giant-stitch-v0", 100
 ABLATIONS: dict[str, tuple[str, ...]] = {
     DEFAULT_VARIANT: (),
+    "no-barrier": ("barrier:false",),
+    "symmetric": ("policy_kwargs.symmetric:true",),
     "no-keypoints": ("max_hop:1.0e+9",),
     "no-fourier-features": ("policy_kwargs.n_fourier_features:0",),
     **{f"K-{k}": (f"n_keypoints:{k}",) for k in (25, 50, 100, 200)},

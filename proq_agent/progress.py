@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import torch as th
 
 from proq_agent.planner import KeypointGraph
-from proq_agent.quasimetric import Quasimetric
 
 if TYPE_CHECKING:
     from proq_agent.navigator import Navigator
+
+Distance = Callable[[th.Tensor, th.Tensor], th.Tensor]  # of embeddings [..., dim], whose leading dimensions broadcast
 
 MIN_PROGRESS = 1.0  # the cost to go counts steps; less than one is the controller's noise
 
@@ -28,12 +30,12 @@ class Snags:
     The edges among these hops are penalised in the graph; the snag lasts as long as that penalty.
 
     :param graph: whose edges are penalised
-    :param quasimetric: d, of embeddings
+    :param quasimetric: d
     :param keypoints: ``[K, embedding_dim]`` embeddings of the graph's nodes
     :param slack: how far beside a hop a place may lie
     """
 
-    def __init__(self, graph: KeypointGraph, quasimetric: Quasimetric, keypoints: th.Tensor, slack: float) -> None:
+    def __init__(self, graph: KeypointGraph, quasimetric: Distance, keypoints: th.Tensor, slack: float) -> None:
         self.graph, self.quasimetric, self.keypoints, self.slack = graph, quasimetric, keypoints, slack
         self._places = self._targets = keypoints[:0]
         self._costs = np.zeros(0)

@@ -11,17 +11,15 @@ import numpy as np
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components, floyd_warshall
 
-# Elements of one temporary of a min-plus product or a sampled region: 2 MB of doubles, about a core's cache.
+from proq_agent.regions import Corner, Crosses, crosses_box, crosses_region
+
+# Elements of one temporary of a min-plus product: 2 MB of doubles, about a core's cache.
 _CHUNK = 1 << 18
-# A predicate is sampled at least this often along the longest side of the keypoints' bounding box.
-_SAMPLES = 500
 
 # Steps that a missed goal is worth, so that a plan's odds come first, even a billionth, and its length second.
 COST_OF_A_MISS = 1e9
 
 _Indices = int | Sequence[int] | np.ndarray
-_Corner = Sequence[float] | np.ndarray
-_Crosses = Callable[[np.ndarray, np.ndarray], np.ndarray]  # segments: starts, ends [N, dim] -> [N] bool
 
 
 class Routes(NamedTuple):
@@ -61,7 +59,7 @@ class _Change(NamedTuple):
     sources: np.ndarray
     ends: np.ndarray
     cost: float
-    tests: list[_Crosses]
+    tests: list[Crosses]
 
 
 class KeypointGraph:
@@ -216,7 +214,7 @@ class KeypointGraph:
         *,
         nodes: _Indices | None = None,
         edges: Sequence[tuple[int, int]] | np.ndarray | None = None,
-        box: tuple[_Corner, _Corner] | None = None,
+        box: tuple[Corner, Corner] | None = None,
         region: Callable[[np.ndarray], np.ndarray] | None = None,
     ) -> int:
         """
@@ -239,14 +237,14 @@ class KeypointGraph:
         if pairs.size and pairs.shape[-1] != 2:
             raise ValueError(f"edges must be pairs (i, j), got an array of shape {pairs.shape}.")
         pairs = pairs.reshape(-1, 2)
-        tests: list[_Crosses] = []
+        tests: list[Crosses] = []
         if box is not None or region is not None:
             if self.points is None:
                 raise ValueError("A box or region needs KeypointGraph(..., points=keypoints in goal space).")
             if box is not None:
-                tests.append(_box_test(*box, dim=self.points.shape[1]))
+                tests.append(crosses_box(*box, dim=self.points.shape[1]))
             if region is not None:
-                tests.append(_region_test(region, extent=float(np.ptp(self.points, axis=0).max())))
+                tests.append(crosses_region(region, extent=float(np.ptp(self.points, axis=0).max())))
             hops = np.argwhere(self.distances <= self.max_hop)
             starts, ends = self.points[hops[:, 0]], self.points[hops[:, 1]]
             for crosses in tests:
@@ -362,41 +360,3 @@ def min_plus(matrix: np.ndarray, vectors: np.ndarray) -> tuple[np.ndarray, np.nd
             indices[b : b + goals, k : k + rows] = best
             values[b : b + goals, k : k + rows] = np.take_along_axis(sums, best[..., None], axis=2)[..., 0]
     return values, indices
-
-
-def _box_test(low: _Corner, high: _Corner, dim: int) -> _Crosses:
-    """Which segments touch the box: clip each against the slab of every axis."""
-    low, high = np.asarray(low, dtype=np.float64), np.asarray(high, dtype=np.float64)
-    if low.shape != (dim,) or high.shape != (dim,) or not (low <= high).all():
-        raise ValueError(f"box must be (low, high), {dim} coordinates each, low <= high; got {low}, {high}.")
-
-    def crosses(starts: np.ndarray, ends: np.ndarray) -> np.ndarray:
-        with np.errstate(divide="ignore", invalid="ignore"):
-            one, other = (low - starts) / (ends - starts), (high - starts) / (ends - starts)
-        # NaN: the segment runs along a face of that slab, inside all the way; fmax and fmin pass over it.
-        enter = np.fmax.reduce(np.minimum(one, other), axis=1, initial=0.0)
-        leave = np.fmin.reduce(np.maximum(one, other), axis=1, initial=1.0)
-        return enter <= leave
-
-    return crosses
-
-
-def _region_test(region: Callable[[np.ndarray], np.ndarray], extent: float) -> _Crosses:
-    """Which segments have a sampled point in the region."""
-
-    def crosses(starts: np.ndarray, ends: np.ndarray) -> np.ndarray:
-        longest = float(np.linalg.norm(ends - starts, axis=1).max(initial=0.0))
-        n_samples = int(np.ceil(_SAMPLES * longest / max(extent, longest))) + 1 if longest else 1
-        steps = np.linspace(0, 1, n_samples)[:, None]
-        hit = np.zeros(len(starts), dtype=bool)
-        chunk = max(1, _CHUNK // (n_samples * starts.shape[1]))
-        for i in range(0, len(starts), chunk):
-            start, end = starts[i : i + chunk, None], ends[i : i + chunk, None]
-            samples = (start + steps * (end - start)).reshape(-1, starts.shape[1])
-            inside = np.asarray(region(samples))
-            if inside.shape != (len(samples),):
-                raise ValueError(f"region must map points [N, goal_dim] to [N] bool, got {inside.shape}.")
-            hit[i : i + chunk] = inside.astype(bool).reshape(-1, n_samples).any(axis=1)
-        return hit
-
-    return crosses

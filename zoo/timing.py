@@ -14,18 +14,19 @@ import torch as th
 
 def interleaved(functions: Mapping[str, Callable[[], object]], repeats: int) -> dict[str, list[float]]:
     """
-    Seconds of each call, after one that does not count.
+    Seconds of each call, after one that does not count: CPU time of one thread, so that waiting for a core does not.
 
     :param functions: called in turns
     :param repeats: how often each
     """
     seconds: dict[str, list[float]] = {name: [] for name in functions}
-    for round_number in range(repeats + 1):
-        for name, function in functions.items():
-            begun = time.perf_counter()
-            function()
-            if round_number:
-                seconds[name].append(time.perf_counter() - begun)
+    with threads(1):
+        for round_number in range(repeats + 1):
+            for name, function in functions.items():
+                begun = time.process_time()
+                function()
+                if round_number:
+                    seconds[name].append(time.process_time() - begun)
     return seconds
 
 

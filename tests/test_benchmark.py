@@ -52,7 +52,7 @@ def test_a_run_is_recorded_and_rendered(workplace: Path, capsys: pytest.CaptureF
     assert row.n_updates == 6 and row.train_seconds > 0
     assert 0 <= row.success_sampled <= 1 and 1 <= row.steps_deterministic <= 6
     assert row.dataset_source == "file" and len(row.dataset_sha256 or "") == 64
-    assert "torch=" in row.versions and row.cpu and row.cores >= 1
+    assert "torch=" in row.versions and row.cpu and row.cores >= 1 and row.jobs == 1
     assert row.keypoints_free is None  # no maze
     assert {path.name for path in Path("out").iterdir()} == {"runs", "table.md", "success.png", "success.pdf"}
     assert ENV in Path("out/table.md").read_text() and "sampled" in capsys.readouterr().out
@@ -62,14 +62,12 @@ def test_a_run_is_recorded_and_rendered(workplace: Path, capsys: pytest.CaptureF
     (full,) = Path("logs/benchmark").glob(f"default_1_*/proq/{NAME}_1/{NAME}.zip")
     assert (Path("agents") / f"{NAME}.zip").stat().st_size < full.stat().st_size
 
-    written = csv_of(1).read_bytes()  # the recorded command repeats the run
-    csv_of(1).unlink()
+    # The recorded command repeats the run.
     repeat = [*shlex.split(row.command)[3:], "--out", "again", "--device", "cpu", "-f", "elsewhere", "--verbose", "0"]
     assert main(repeat) == 0
     (again,) = read_results(Path("again") / "runs" / csv_of(1).name)
     assert again.settings == row.settings and again.command == row.command
     assert (again.success_sampled, again.steps_sampled) == (row.success_sampled, row.steps_sampled)
-    assert written
 
 
 def test_what_is_done_is_not_repeated(workplace: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -103,12 +101,13 @@ def test_a_grid_of_seeds_and_variants_side_by_side(workplace: Path, capsys: pyte
     assert {path.name for path in Path("out/runs").iterdir()} == {
         csv_of(seed, variant).name for seed in (1, 2) for variant in ("plain", "near")
     }
+    assert read_results(csv_of(1, "near"))[0].jobs == 2
     hops = {
         ProQ.load(path).max_hop
         for variant in ("plain", "near")
         for path in Path("logs/benchmark").glob(f"{variant}_1_*/proq/*/{NAME}.zip")
     }
-    assert hops == {60.0, 7.0}
+    assert len(hops) == 2 and 7.0 in hops
     out = capsys.readouterr().out
     assert "4 runs, 0 of them done before" in out and "[4/4]" in out and "± " in out
 

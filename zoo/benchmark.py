@@ -62,6 +62,8 @@ def build_parser() -> argparse.ArgumentParser:
         metavar="N",
         help="runs side by side (default: one a core, %(default)s)",
     )
+    # Given to the processes of a grid, for the record.
+    parser.add_argument("--side-by-side", type=int, default=1, help=argparse.SUPPRESS)
     add_common_arguments(parser)
     parser.set_defaults(num_threads=1)
     add_dataset_arguments(parser)
@@ -154,8 +156,8 @@ def _given(args: argparse.Namespace, *names: str) -> list[str]:
 
 
 def _run_all(runs: Sequence[BenchmarkRun], args: argparse.Namespace, out: Path) -> None:
-    here = ["--no-report", "--out", str(out)]
-    here += _given(args, "log_folder", "device", "num_threads", "dataset_dir", "verbose", "jobs")
+    here = ["--no-report", "--out", str(out), "--side-by-side", str(min(args.jobs, len(runs)))]
+    here += _given(args, "log_folder", "device", "num_threads", "dataset_dir", "verbose")
     by_name = {str(r): r for r in runs}
     jobs = [
         Job(

@@ -123,7 +123,7 @@ class BenchmarkRun:
                 command=self.command,
                 cpu=about["machine"]["cpu"],
                 cores=usable_cores(),
-                jobs=args.jobs,
+                jobs=args.side_by_side,
                 versions=" ".join(f"{name}={version}" for name, version in about["versions"].items()),
                 commit=about["git_commit"],
             )

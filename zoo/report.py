@@ -90,7 +90,7 @@ def _notes(groups: Sequence[Group]) -> str:
         f"Success in percent of {distinct(r.episodes for r in rows)} episodes a task, mean ± standard deviation over "
         f"seeds {distinct(r.seed for r in rows)}; final agent. *Sampled* actions as in the paper's Algorithm 2, "
         f"*deterministic* ones as in OGBench's protocol. Steps: mean length of the sampled episodes, failures "
-        f"included. Minutes: training alone, {distinct(r.jobs for r in rows)} runs side by side.\n\n"
+        f"included. Minutes: training alone, with {distinct(r.jobs for r in rows)} run(s) side by side.\n\n"
         f"Data: {sources}. Machine: {distinct(f'{r.cpu}, {r.cores} cores' for r in rows)}. "
         f"Commit: {distinct(r.commit for r in rows)}.\n"
     )

@@ -15,7 +15,7 @@ import pytest
 from tiny_goal import tiny_arrays
 
 from proq_agent import ProQ
-from zoo.benchmark import ABLATION_ENV, ABLATIONS, main
+from zoo.benchmark import ABLATION_ENV, ABLATIONS, _grid, build_parser, main
 from zoo.config import load_hyperparams
 from zoo.results_csv import read_results
 
@@ -83,6 +83,19 @@ def test_what_is_done_is_not_repeated(workplace: Path, capsys: pytest.CaptureFix
     csv_of(1).unlink()  # the agent is still there: it is evaluated again, not trained again
     assert main(command("--verbose", 0)) == 0
     assert len(list(Path("logs/benchmark").glob("*/proq/*"))) == 1
+
+
+def test_an_edit_while_a_run_trains_does_not_change_what_it_is_taken_for(workplace: Path) -> None:
+    conf = workplace / "conf.yml"
+    conf.write_text("default: {n_timesteps: 5}\n")
+    args = build_parser().parse_args([*command("--verbose", 0, "-conf", conf)])
+    (one,) = _grid(args, Path("out"))
+    assert not one.is_done()
+    before = one.settings
+    conf.write_text("default: {n_timesteps: 5, max_hop: 7.0}\n")
+    assert one.settings == before
+    (other,) = _grid(args, Path("out"))
+    assert other.settings != before
 
 
 def test_report_alone_renders(workplace: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -8,7 +8,9 @@ import json
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 from proq_agent import ProQ
 from proq_agent.evaluation import evaluate_both
@@ -18,7 +20,7 @@ from zoo.datasets import load
 from zoo.map_quality import map_quality
 from zoo.maze_geometry import MazeGeometry
 from zoo.results_csv import Result, read_results, write_results
-from zoo.run_folder import RunFolder, describe_machine, env_name, run_of
+from zoo.run_folder import RunFolder, env_name, run_of
 from zoo.tasks import task_envs
 
 
@@ -51,15 +53,17 @@ class BenchmarkRun:
     def csv(self) -> Path:
         return self.out / "runs" / f"{env_name(self.dataset)}_{self.variant}_{self.seed}.csv"
 
+    # The file is read once: an edit of the file while a run trains must not change what the run is taken for.
+
     @property
     def total(self) -> int:
         """Number of updates."""
-        return self._hyperparams()[1]
+        return self._hyperparams[1]
 
     @property
     def settings(self) -> str:
         """A hash of all that determines the training."""
-        hyperparams, total = self._hyperparams()
+        hyperparams, total = self._hyperparams
         path = self.args.dataset_path and str(self.args.dataset_path)
         text = json.dumps([self.dataset, self.seed, total, path, to_plain(hyperparams)], sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:12]
@@ -100,7 +104,7 @@ class BenchmarkRun:
         finally:
             pool.close()
         quality = map_quality(model, MazeGeometry.of_env_id(self.dataset), dataset.achieved_goals)
-        about = describe_machine(model.device)
+        about = folder.read_config()  # as it was when the training began
         results = [
             Result(
                 dataset=self.dataset,
@@ -145,7 +149,8 @@ class BenchmarkRun:
         folder.mkdir(parents=True, exist_ok=True)
         ProQ.load(latest.agent).save(folder / f"{env_name(self.dataset)}.zip", exclude=["training"])
 
-    def _hyperparams(self) -> tuple[dict, int]:
+    @cached_property
+    def _hyperparams(self) -> tuple[dict[str, Any], int]:
         args = self.args
         hyperparams, total = load_hyperparams(self.dataset, args.preset, args.conf_file, self.overrides)
         return hyperparams, args.n_timesteps or total

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -11,9 +11,14 @@ import torch as th
 
 from proq_agent.chance_edges import ChanceEdge
 from proq_agent.chance_graph import ChanceGraph
-from proq_agent.planner import Hops, KeypointGraph, Routes
+from proq_agent.planner import Hops, Routes
 from proq_agent.policies import ProQPolicy
 from proq_agent.progress import Snags
+from proq_agent.regions import Corner
+
+Box = tuple[Corner, Corner]
+N_SAMPLES = 1024  # points looked at to find places in a part of goal space
+MAX_PLACES = 64  # of these that are kept: each makes every plan a little slower while it is blocked
 
 
 class Plan(NamedTuple):
@@ -34,6 +39,34 @@ class _Goals(NamedTuple):
     embeddings: th.Tensor
     routes: Routes
     version: int
+
+
+class MapGraph(ChanceGraph):
+    """
+    The graph of a map. A box or region that is blocked also closes the hops that bend through it: straight lines
+    between keypoints cut corners, and may miss it.
+    """
+
+    snags: Snags
+    places: Callable[[Callable[[np.ndarray], np.ndarray], Box | None], th.Tensor]  #: see :meth:`Navigator.places`
+
+    def block(
+        self,
+        *,
+        nodes: int | Sequence[int] | np.ndarray | None = None,
+        edges: Sequence[tuple[int, int]] | np.ndarray | None = None,
+        box: Box | None = None,
+        region: Callable[[np.ndarray], np.ndarray] | None = None,
+    ) -> int:
+        """As :meth:`KeypointGraph.block`."""
+        handle = super().block(nodes=nodes, edges=edges, box=box, region=region)
+        change = self._changes[handle]
+        if change.tests:
+            places = self.places(lambda points: np.any([test(points, points) for test in change.tests], axis=0), box)
+            edges = np.concatenate([np.stack([change.sources, change.ends], axis=1), self.snags.edges_past(places)])
+            self._changes[handle] = change._replace(sources=edges[:, 0], ends=edges[:, 1])
+            self.snags.close(places, handle)
+        return handle
 
 
 class Navigator:
@@ -59,7 +92,7 @@ class Navigator:
             self.embeddings = policy.embedder(self.latents)
             distances = policy.quasimetric.pairwise(self.embeddings, self.embeddings).cpu().numpy()
             stray = (policy.classifier(self.latents).squeeze(-1) < 0).cpu().numpy()
-        self.graph: KeypointGraph = ChanceGraph(
+        self.graph = MapGraph(
             distances,
             max_hop,
             reach,
@@ -73,8 +106,24 @@ class Navigator:
         for edge in chance_edges:
             barred |= edge.contains(keypoints)
         self.graph.block(nodes=np.flatnonzero(barred))
-        self.snags = Snags(self.graph, policy.quasimetric, self.embeddings, slack=reach)
+        self.snags = self.graph.snags = Snags(self.graph, policy.quasimetric, self.embeddings, slack=reach)
+        self.graph.places = self.places
         self._goals: _Goals | None = None
+
+    @th.no_grad()
+    def places(self, inside: Callable[[np.ndarray], np.ndarray], box: Box | None = None) -> th.Tensor:
+        """
+        Embeddings ``[P, embedding_dim]`` of places that the map takes for reachable, in a part of goal space.
+
+        :param inside: which of the points ``[N, goal_dim]`` are in that part
+        :param box: where to look for them besides the keypoints; by default all over the map
+        """
+        low, high = (self.points.min(axis=0), self.points.max(axis=0)) if box is None else box
+        samples = np.random.default_rng(0).uniform(low, high, (N_SAMPLES, self.points.shape[1]))
+        points = np.concatenate([self.points, samples])
+        points = points[inside(points)]
+        latents = self.policy.encode(th.as_tensor(points, dtype=th.float32, device=self.latents.device))
+        return self.policy.embedder(latents[self.policy.classifier(latents)[:, 0] > 0][:MAX_PLACES])
 
     def fork(self) -> Navigator:
         """A navigator for another agent in the same world: the graph is shared, what is known of goals is not."""

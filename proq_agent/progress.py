@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -27,7 +28,8 @@ class Snags:
     s is. So one bump into a wall tells about all hops through it, however long, from either keypoints or states,
     while the way back and the ways beyond the wall stay what they were.
 
-    The edges among these hops are penalised in the graph; the snag lasts as long as that penalty.
+    The edges among these hops are penalised in the graph; the snag lasts as long as that penalty. A place that is
+    known to be closed is a snag of infinite cost for hops in any direction, but for those that begin there.
 
     :param graph: whose edges are penalised
     :param quasimetric: d
@@ -38,7 +40,7 @@ class Snags:
     def __init__(self, graph: KeypointGraph, quasimetric: Distance, keypoints: th.Tensor, slack: float) -> None:
         self.graph, self.quasimetric, self.keypoints, self.slack = graph, quasimetric, keypoints, slack
         self._places = self._targets = keypoints[:0]
-        self._costs = np.zeros(0)
+        self._costs = np.zeros(0)  # inf: closed, in all directions
         self._handles: list[int] = []
         self._version = graph.version
 
@@ -48,15 +50,30 @@ class Snags:
         :param target: ``[embedding_dim]`` t, where it was heading
         :param cost: added to every hop that leads past
         """
-        new = Snags(self.graph, self.quasimetric, self.keypoints, self.slack)
-        new._places, new._targets, new._costs = place[None], target[None], np.array([cost])
-        edges = np.argwhere(new._extra(self.graph.distances, self.keypoints[:, None], self.keypoints) > 0)
+        edges = self._edges_past(place[None], target[None], np.array([cost]))
+        self._append([self.graph.penalise(edges[:, 0], edges[:, 1], cost)], place[None], target[None], [cost])
+
+    def close(self, places: th.Tensor, handle: int) -> None:
+        """
+        :param places: ``[P, embedding_dim]`` what nobody can pass any more
+        :param handle: of the block in the graph, which these places share the fate of
+        """
+        self._append([handle] * len(places), places, places, [np.inf] * len(places))
+
+    def edges_past(self, places: th.Tensor) -> np.ndarray:
+        """``[n, 2]`` edges of the graph that lead past places in any direction."""
+        return self._edges_past(places, places, np.full(len(places), np.inf))
+
+    def _edges_past(self, places: th.Tensor, targets: th.Tensor, costs: np.ndarray) -> np.ndarray:
+        snags = copy.copy(self)
+        snags._places, snags._targets, snags._costs = places, targets, costs
+        return np.argwhere(snags._extra(self.graph.distances, self.keypoints[:, None], self.keypoints) > 0)
+
+    def _append(self, handles: list[int], places: th.Tensor, targets: th.Tensor, costs: list[float]) -> None:
         self._drop_lifted()
-        self._handles.append(self.graph.penalise(edges[:, 0], edges[:, 1], cost))
-        self._places = th.cat([self._places, new._places])
-        self._targets = th.cat([self._targets, new._targets])
-        self._costs = np.append(self._costs, cost)
-        self._version = self.graph.version
+        self._handles += handles
+        self._places, self._targets = th.cat([self._places, places]), th.cat([self._targets, targets])
+        self._costs = np.append(self._costs, costs)
 
     def surcharge(self, distances: np.ndarray, starts: th.Tensor, ends: th.Tensor) -> np.ndarray:
         """
@@ -85,7 +102,8 @@ class Snags:
         )
         past = to_place + onward <= distances[..., None] + self.slack
         towards = (from_target < onward) | (to_target < planned)
-        return (past & towards) @ self._costs
+        counts = past & np.where(np.isinf(self._costs), to_place > self.slack, towards)
+        return np.where(counts, self._costs, 0.0).sum(axis=-1)
 
     def _drop_lifted(self) -> None:
         """Forget the snags whose penalty was taken off the graph."""

@@ -74,6 +74,20 @@ def test_snags_add_up_and_go_with_the_penalties_of_the_graph(line):
     assert line.graph.blocked[0]
 
 
+def test_a_closed_place_closes_what_leads_past_in_both_directions_until_its_block_is_lifted(line):
+    place = position(4.2)[None]
+    edges = line.edges_past(place)
+    assert {(3, 6), (6, 3), (3, 5), (5, 4)} <= set(map(tuple, edges.tolist()))
+    assert not {(0, 3), (3, 0), (9, 5), (5, 9)} & set(map(tuple, edges.tolist()))
+    handle = line.graph.block(edges=edges)
+    line.close(place, handle)
+    starts, ends = th.tensor([[3.0], [4.3], [6.0]]), th.tensor([[7.0], [7.0], [2.0]])
+    distances = np.array([4.0, 2.7, 4.0])
+    np.testing.assert_allclose(line.surcharge(distances, starts.double(), ends.double()), [np.inf, 2.7, np.inf])
+    line.graph.unblock(handle)
+    np.testing.assert_array_equal(line.surcharge(distances, starts.double(), ends.double()), distances)
+
+
 # --------------------------------------------------------------------------------------------------------- the monitor
 
 
@@ -181,8 +195,9 @@ def test_where_the_map_is_right_the_agent_takes_the_short_way(model):
 
 
 @pytest.mark.slow
-def test_told_of_a_wall_it_goes_round_at_once(model):
-    handle = model.planner.block(box=WALL)
+@pytest.mark.parametrize("wall", [{"box": WALL}, {"region": lambda p: (np.abs(p - [5.0, 1.0]) <= 0.5).all(axis=1)}])
+def test_told_of_a_wall_it_goes_round_at_once(model, wall):
+    handle = model.planner.block(**wall)
     success, path = walk(model, WALLED_RING)
     assert success and path[:10, 1].max() > 3.0
     model.planner.unblock(handle)

@@ -42,8 +42,8 @@ def walkable(env: GridMaze, start: int) -> set[int]:
 
 def trained(layout: str) -> tuple[GridMaze, ProQ]:
     env = GridMaze(layout)
-    model = ProQ(env=env, dataset=env.random_walks(500, 50), **(SMALL | {"n_keypoints": 30}))
-    return env, model.learn(1500, log_interval=None)
+    model = ProQ(env=env, dataset=env.random_walks(500, 50), **(SMALL | {"n_keypoints": 40, "max_hop": 6.0}))
+    return env, model.learn(2000, log_interval=None)
 
 
 @pytest.mark.slow

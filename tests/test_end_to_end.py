@@ -102,7 +102,7 @@ def test_the_agent_reaches_its_goals(rooms):
     _, model = rooms
     for deterministic in (False, True):
         mean, _ = evaluate_policy(model, model.get_env(), n_eval_episodes=30, deterministic=deterministic)
-        assert mean >= 0.9
+        assert mean >= 0.8
 
 
 @pytest.mark.slow

@@ -1,0 +1,201 @@
+"""Somebody else's controller follows ProQ's keypoints to goals that it does not reach alone.
+
+::
+
+    python -m zoo.examples.follow_keypoints --env PointMaze_Large-v3 --controller scripted
+    python -m zoo.examples.follow_keypoints --env PointMaze_Large-v3 --controller sac
+
+A map of the maze is learned from a small dataset. The controller knows nothing of walls: ``scripted`` pushes straight
+towards its goal, ``sac`` is a Stable-Baselines3 agent that was trained with hindsight on short hops in another, small
+maze. Both are then asked for far goals, alone and behind :class:`~wrappers.KeypointGoal`.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import torch as th
+from stable_baselines3 import SAC, HerReplayBuffer
+from stable_baselines3.common.torch_layers import BaseFeaturesExtractor
+from stable_baselines3.common.type_aliases import PolicyPredictor
+
+from proq_agent import GoalDataset, ProQ
+from proq_agent.evaluation import NO_TASK, evaluate_tasks
+from wrappers import GoalDict, KeypointGoal, make_goal_env
+from zoo.cli import print_table, run
+from zoo.generate import ROBOTICS_IDS, generate
+
+SCHOOL = "PointMaze_UMaze-v3"  # where SAC learns
+
+MAP: dict[str, Any] = {
+    "learning_rate": 1e-3,
+    "batch_size": 256,
+    "max_hop": 30.0,  # little more than a cell: the controllers cannot turn corners
+    "reach": 8.0,
+    "discount": 0.95,
+    "value_near_share": 0.3,
+    "keypoint_freq": 4,
+    "keypoint_learning_rate": 1e-2,
+    "policy_kwargs": {
+        "hidden_sizes": [128, 128],
+        "n_components": 32,
+        "dropout": 0.0,
+        "n_fourier_features": 64,
+        "fourier_scale": 2.0,
+    },
+}
+
+
+class ScriptedController:
+    """Accelerates straight towards the goal and brakes in time; observations are positions and velocities."""
+
+    def predict(
+        self, observation: Any, state: Any = None, episode_start: Any = None, deterministic: bool = False
+    ) -> tuple[np.ndarray, Any]:
+        """As every SB3 agent does; one observation or a batch."""
+        offset = observation["desired_goal"] - observation["achieved_goal"]
+        velocity = observation["observation"][..., 2:]
+        return np.clip(4.0 * offset - velocity, -1.0, 1.0), state
+
+
+class OffsetExtractor(BaseFeaturesExtractor):
+    """Velocity and the way to the goal, but not the position: what is learned in one maze holds in all."""
+
+    def __init__(self, observation_space: gym.spaces.Dict) -> None:
+        super().__init__(observation_space, features_dim=4)
+
+    def forward(self, observations: dict[str, th.Tensor]) -> th.Tensor:
+        offset = observations["desired_goal"] - observations["achieved_goal"]
+        return th.cat([observations["observation"][:, 2:], offset], dim=1)
+
+
+class ShortHops(gym.Wrapper):
+    """Episodes that begin and end in the same cell or in neighbouring ones of a Gymnasium-Robotics maze."""
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        if seed is not None:
+            self.env.reset(seed=seed)
+        maze: Any = self.get_wrapper_attr("maze")
+        free = np.argwhere(np.array(maze.maze_map) == 0)
+        start = free[self.np_random.integers(len(free))]
+        near = free[np.abs(free - start).sum(axis=1) <= 1]
+        return self.env.reset(options={"reset_cell": start, "goal_cell": near[self.np_random.integers(len(near))]})
+
+
+class FarGoals(gym.Wrapper):
+    """
+    Draws starts and goals anew until there is a long way between them.
+
+    :param env: a goal environment
+    :param model: measures the way
+    :param min_cost: in steps
+    """
+
+    def __init__(self, env: gym.Env, model: ProQ, min_cost: float) -> None:
+        super().__init__(env)
+        self.model, self.min_cost = model, min_cost
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        for _ in range(1000):
+            observation, info = self.env.reset(seed=seed, options=options)
+            seed = None
+            cost = self.model.plan(observation["achieved_goal"], observation["desired_goal"]).cost
+            if self.min_cost <= cost < np.inf:
+                return observation, info
+        raise ValueError(f"{self.env} has no goals that are {self.min_cost:g} steps away: choose a smaller --min-cost")
+
+
+def train_map(env_id: str, episodes: int, n_updates: int, seed: int) -> ProQ:
+    """
+    Learn a maze from trajectories.
+
+    :param env_id: one of Gymnasium-Robotics' PointMazes
+    :param episodes: size of the dataset
+    :param n_updates: of ProQ
+    :param seed: of both
+    """
+    data = generate(env_id, seed, episodes, val_episodes=1)["train"]
+    env = make_goal_env(env_id)
+    model = ProQ(
+        **MAP,
+        keypoint_start=n_updates // 5,
+        seed=seed,
+        device="cpu",
+        dataset=GoalDataset(
+            data["observations"], data["actions"], data["terminals"], achieved_goals=data["achieved_goals"]
+        ),
+        observation_space=env.observation_space,
+        action_space=env.action_space,
+    )
+    env.close()
+    return model.learn(n_updates, log_interval=None)
+
+
+def train_sac(n_timesteps: int, seed: int) -> SAC:
+    """
+    Stable-Baselines3's SAC with hindsight, on short hops.
+
+    :param n_timesteps: steps in the small maze
+    :param seed: of everything
+    """
+    env = GoalDict(ShortHops(gym.make(SCHOOL, max_episode_steps=60, continuing_task=False)))
+    model = SAC(
+        "MultiInputPolicy",
+        env,
+        learning_rate=1e-3,
+        buffer_size=n_timesteps,
+        learning_starts=1000,
+        gamma=0.95,
+        replay_buffer_class=HerReplayBuffer,
+        policy_kwargs={"features_extractor_class": OffsetExtractor, "net_arch": [64, 64]},
+        seed=seed,
+        device="cpu",
+    )
+    return model.learn(n_timesteps)
+
+
+def follow_keypoints(args: argparse.Namespace) -> None:
+    """Train what is needed and compare the controller alone with the same controller behind the wrapper."""
+    model = train_map(args.env, args.dataset_episodes, args.n_timesteps, args.seed)
+    controller: PolicyPredictor = ScriptedController()
+    if args.controller == "sac":
+        controller = train_sac(args.sac_timesteps, args.seed)
+
+    def far(_: int) -> gym.Env:
+        return FarGoals(make_goal_env(args.env), model, args.min_cost)
+
+    def guided(task: int) -> gym.Env:
+        return KeypointGoal(far(task), model)
+
+    rows = []
+    for name, make_env in (("alone", far), ("with keypoints", guided)):
+        result = evaluate_tasks(controller, make_env, [NO_TASK], args.episodes, deterministic=True, seed=args.seed)
+        rows.append((f"{args.controller} {name}", f"{100 * result.success_rate:.0f} %"))
+    print_table(f"{args.env}, {args.episodes} goals at least {args.min_cost:g} steps away", ("", "reached"), rows)
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """The command line."""
+    parser = argparse.ArgumentParser(prog="python -m zoo.examples.follow_keypoints", description=__doc__.split("\n")[0])
+    parser.add_argument("--env", choices=ROBOTICS_IDS, default="PointMaze_Large-v3", help="default: %(default)s")
+    parser.add_argument("--controller", choices=("scripted", "sac"), default="scripted", help="default: %(default)s")
+    parser.add_argument("-n", "--n-timesteps", type=int, default=4000, metavar="N", help="updates of the map")
+    parser.add_argument("--sac-timesteps", type=int, default=10_000, metavar="N", help="steps of SAC in the small maze")
+    parser.add_argument("--dataset-episodes", type=int, default=200, metavar="N", help="trajectories of 500 steps")
+    parser.add_argument("--episodes", type=int, default=50, metavar="N", help="goals to try (default: %(default)s)")
+    parser.add_argument("--min-cost", type=float, default=120.0, metavar="STEPS", help="a goal nearer is not far")
+    parser.add_argument("--seed", type=int, default=0, help="of everything (default: %(default)s)")
+    return parser
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Entry point."""
+    return run(build_parser(), follow_keypoints, argv)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

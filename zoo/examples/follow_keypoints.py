@@ -25,7 +25,7 @@ from stable_baselines3.common.type_aliases import PolicyPredictor
 
 from proq_agent import GoalDataset, ProQ
 from proq_agent.evaluation import NO_TASK, evaluate_tasks
-from wrappers import GoalDict, KeypointGoal, make_goal_env
+from wrappers import KeypointGoal, make_goal_env
 from zoo.cli import print_table, run
 from zoo.generate import ROBOTICS_IDS, generate
 
@@ -34,8 +34,8 @@ SCHOOL = "PointMaze_UMaze-v3"  # where SAC learns
 MAP: dict[str, Any] = {
     "learning_rate": 1e-3,
     "batch_size": 256,
-    "max_hop": 30.0,  # little more than a cell: the controllers cannot turn corners
-    "reach": 8.0,
+    "max_hop": 50.0,  # less than two cells: the controllers see no walls
+    "reach": 10.0,
     "discount": 0.95,
     "value_near_share": 0.3,
     "keypoint_freq": 4,
@@ -142,7 +142,7 @@ def train_sac(n_timesteps: int, seed: int) -> SAC:
     :param n_timesteps: steps in the small maze
     :param seed: of everything
     """
-    env = GoalDict(ShortHops(gym.make(SCHOOL, max_episode_steps=60, continuing_task=False)))
+    env = ShortHops(make_goal_env(SCHOOL, max_episode_steps=60, continuing_task=False))
     model = SAC(
         "MultiInputPolicy",
         env,
@@ -187,7 +187,7 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument("--sac-timesteps", type=int, default=10_000, metavar="N", help="steps of SAC in the small maze")
     parser.add_argument("--dataset-episodes", type=int, default=200, metavar="N", help="trajectories of 500 steps")
     parser.add_argument("--episodes", type=int, default=50, metavar="N", help="goals to try (default: %(default)s)")
-    parser.add_argument("--min-cost", type=float, default=120.0, metavar="STEPS", help="a goal nearer is not far")
+    parser.add_argument("--min-cost", type=float, default=300.0, metavar="STEPS", help="a goal nearer is not far")
     parser.add_argument("--seed", type=int, default=0, help="of everything (default: %(default)s)")
     return parser
 

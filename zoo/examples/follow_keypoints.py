@@ -149,7 +149,8 @@ def train_sac(n_timesteps: int, seed: int) -> SAC:
         learning_rate=1e-3,
         buffer_size=n_timesteps,
         learning_starts=1000,
-        gamma=0.95,
+        gamma=0.98,
+        ent_coef=0.002,  # a reward of 0 until the goal: with more, the bonus for entropy makes it stay away
         replay_buffer_class=HerReplayBuffer,
         policy_kwargs={"features_extractor_class": OffsetExtractor, "net_arch": [64, 64]},
         seed=seed,
@@ -184,7 +185,7 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument("--env", choices=ROBOTICS_IDS, default="PointMaze_Large-v3", help="default: %(default)s")
     parser.add_argument("--controller", choices=("scripted", "sac"), default="scripted", help="default: %(default)s")
     parser.add_argument("-n", "--n-timesteps", type=int, default=4000, metavar="N", help="updates of the map")
-    parser.add_argument("--sac-timesteps", type=int, default=10_000, metavar="N", help="steps of SAC in the small maze")
+    parser.add_argument("--sac-timesteps", type=int, default=8000, metavar="N", help="steps of SAC in the small maze")
     parser.add_argument("--dataset-episodes", type=int, default=200, metavar="N", help="trajectories of 500 steps")
     parser.add_argument("--episodes", type=int, default=50, metavar="N", help="goals to try (default: %(default)s)")
     parser.add_argument("--min-cost", type=float, default=300.0, metavar="STEPS", help="a goal nearer is not far")

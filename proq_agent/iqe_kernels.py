@@ -196,6 +196,8 @@ def _compiled(size: int, lanes: int) -> tuple[Callable[..., None], Callable[...,
         n_components = x.shape[1] // size
         weights = np.empty(n_components, x.dtype)
         for p in range(x_pairs.size):
+            if grad_largest[p] == 0 and grad_mean[p] == 0:  # as of keypoints beyond each other's reach
+                continue
             weights[:] = grad_mean[p] / n_components
             weights[longest[p]] += grad_largest[p]
             for n in range(0, n_components, lanes):

@@ -161,8 +161,13 @@ class Navigator:
     def _choose(self, goals: _Goals, achieved: th.Tensor, here: th.Tensor) -> tuple[Hops, np.ndarray, np.ndarray]:
         """The hops, and the distances that they were chosen by: to each keypoint and to the goal."""
         embeddings, points = self.policy.embedder(here), achieved.cpu().numpy()
-        to_keypoints = self.policy.quasimetric.pairwise(embeddings, self.embeddings).cpu().numpy()
-        to_goal = self.policy.quasimetric(embeddings, goals.embeddings).cpu().numpy()
+        if len(points) == 1:  # one call instead of two
+            ends = th.cat([self.embeddings, goals.embeddings])
+            distances = self.policy.quasimetric.pairwise(embeddings, ends).cpu().numpy()
+            to_keypoints, to_goal = distances[:, :-1], distances[:, -1]
+        else:
+            to_keypoints = self.policy.quasimetric.pairwise(embeddings, self.embeddings).cpu().numpy()
+            to_goal = self.policy.quasimetric(embeddings, goals.embeddings).cpu().numpy()
         to_keypoints = self._passable(to_keypoints, points[:, None], self.points, embeddings[:, None], self.embeddings)
         to_goal = self._passable(to_goal, points, goals.points, embeddings, goals.embeddings)
         return self.graph.next_hops(goals.routes, to_keypoints, to_goal), to_keypoints, to_goal

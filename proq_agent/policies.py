@@ -144,8 +144,8 @@ class ProQPolicy(BasePolicy):
         mean, std = self.action_distribution(observations, here, target)
         if not deterministic:
             noise = th.randn(mean.shape, generator=generator, device=mean.device)
-            mean = (mean + std * noise).clamp(-1.0, 1.0)
-        return self.action_low + 0.5 * (mean + 1.0) * (self.action_high - self.action_low)
+            mean = th.addcmul(mean, std, noise).clamp_(-1.0, 1.0)
+        return th.lerp(self.action_low, self.action_high, 0.5 * mean + 0.5)
 
     def forward(self, observation: PyTorchObs, deterministic: bool = False) -> th.Tensor:
         return self._predict(observation, deterministic)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import torch as th
@@ -23,6 +23,14 @@ from proq_agent.offline import OfflineAlgorithm
 from proq_agent.planner import KeypointGraph
 from proq_agent.policies import ProQPolicy
 from proq_agent.progress import Progress, ProgressMonitor
+
+
+class _Located(NamedTuple):
+    """Where the states and next states of a batch are on the map."""
+
+    latents: th.Tensor  #: of the states
+    embeddings: th.Tensor  #: of the states
+    next_embeddings: th.Tensor
 
 
 class ProQ(OfflineAlgorithm):
@@ -203,8 +211,8 @@ class ProQ(OfflineAlgorithm):
                 self.observation_space, self.action_space, n_keypoints=self.n_keypoints, **self.policy_kwargs
             )
         self.policy = policy.to(self.device)  # type: ignore[assignment]
-        # `capturable` keeps Adam's step counter on a CUDA device.
-        adam = {"foreach": True, "capturable": self.device.type == "cuda"}
+        # One kernel for all parameters; `capturable` keeps Adam's step counter on a CUDA device.
+        adam = {"fused": self.device.type != "meta", "capturable": self.device.type == "cuda"}
         of_actor = [*self.policy.actor.parameters(), self.policy.log_std]
         of_map = [p for p in self.policy.parameters() if p.requires_grad and not any(p is q for q in of_actor)]
         self.map_optimizer = th.optim.Adam(of_map, lr=self.lr_schedule(1.0), **adam)  # type: ignore[arg-type]
@@ -305,12 +313,13 @@ class ProQ(OfflineAlgorithm):
         progress = 1.0 - self._current_progress_remaining
         batch = self.dataset.sample(self.batch_size, self.generator, self._sampling)
         if progress < self.map_fraction:
-            self._descend(
-                self.map_optimizer, *self._map_loss(batch), rate=self.lr_schedule(1 - progress / self.map_fraction)
-            )
+            located, *map_loss = self._map_loss(batch)
+            self._descend(self.map_optimizer, *map_loss, rate=self.lr_schedule(1 - progress / self.map_fraction))
             if self.num_timesteps >= self.keypoint_start and self.num_timesteps % self.keypoint_freq == 0:
                 self._move_keypoints()
-        self._descend(self.actor_optimizer, *self._actor_loss(batch), rate=self.lr_schedule(1 - progress))
+        else:
+            located = self._locate(batch)
+        self._descend(self.actor_optimizer, *self._actor_loss(batch, located), rate=self.lr_schedule(1 - progress))
         self._n_updates += 1
 
     def _descend(
@@ -331,8 +340,17 @@ class ProQ(OfflineAlgorithm):
             self.multipliers.update(**violations)
         self._accumulate(metrics)
 
-    def _map_losses(self, batch: GoalBatch) -> tuple[th.Tensor, losses.Metrics, losses.Metrics]:
-        """Part (A) of the paper's Algorithm 1, of φ, d and ψ: loss, violations of the constraints, metrics."""
+    @th.no_grad()
+    def _locate(self, batch: GoalBatch) -> _Located:
+        latents = self.policy.encode(th.cat([batch.achieved_goals, batch.next_achieved_goals]))
+        return _Located(latents.chunk(2)[0], *self.policy.embedder(latents).chunk(2))
+
+    def _map_losses(self, batch: GoalBatch) -> tuple[_Located, th.Tensor, losses.Metrics, losses.Metrics]:
+        """
+        Part (A) of the paper's Algorithm 1, of φ, d and ψ.
+
+        :return: what the actor's loss needs of the map, the loss, violations of the constraints, metrics
+        """
         policy = self.policy
         states, value_goals = (policy.goal_scaler(x) for x in (batch.achieved_goals, batch.value_goals))
         between, beyond = th.rand(2, len(states), 1, generator=self.generator, device=states.device)
@@ -354,18 +372,18 @@ class ProQ(OfflineAlgorithm):
         ood, ood_metrics = losses.ood_loss(in_data, in_between, in_beyond, self.multipliers["ood"])
         loss = representation + self.multipliers["dist"] * close + far + ood
         violations = {"dist": close, "ood": losses.compliance_violation(in_data, self.compliance)}
-        return loss, violations, metrics | close_metrics | far_metrics | ood_metrics | {"loss": loss}
+        located = _Located(z.detach(), here.detach(), following.detach())
+        return located, loss, violations, metrics | close_metrics | far_metrics | ood_metrics | {"loss": loss}
 
-    def _actor_losses(self, batch: GoalBatch) -> tuple[th.Tensor, losses.Metrics, losses.Metrics]:
+    def _actor_losses(self, batch: GoalBatch, located: _Located) -> tuple[th.Tensor, losses.Metrics, losses.Metrics]:
         """Part (C): the actor's loss, no constraint, metrics. The map is taken as it is."""
         policy = self.policy
         with th.no_grad():
-            points = th.cat([batch.achieved_goals, batch.next_achieved_goals, batch.actor_goals])
-            latents = policy.encode(points)
-            here, following, goals = policy.embedder(latents).chunk(3)
-            distances, next_distances = policy.quasimetric(here, goals), policy.quasimetric(following, goals)
-            z, _, z_goal = latents.chunk(3)
-        mean, std = policy.action_distribution(batch.observations, z, z_goal, self.generator)
+            z_goal = policy.encode(batch.actor_goals)
+            goals = policy.embedder(z_goal)
+            distances = policy.quasimetric(located.embeddings, goals)
+            next_distances = policy.quasimetric(located.next_embeddings, goals)
+        mean, std = policy.action_distribution(batch.observations, located.latents, z_goal, self.generator)
         actions = policy.scale_actions(batch.actions)
         log_probs = th.distributions.Normal(mean, std, validate_args=False).log_prob(actions).sum(dim=-1)
         loss, metrics = losses.awr_loss(log_probs, distances, next_distances, self.temperature)

@@ -16,6 +16,7 @@ numbers tie; every implementation here takes the same one:
 from __future__ import annotations
 
 import functools
+import math
 from types import ModuleType
 from typing import Any, Literal
 
@@ -47,10 +48,10 @@ def iqe(
     :return: distances ``[...]``
     """
     _check(x, y, alpha, n_components)
-    if x.shape[:-1] != y.shape[:-1]:
+    if not th.compiler.is_compiling():
         try:
-            th.broadcast_shapes(x.shape[:-1], y.shape[:-1])
-        except RuntimeError:
+            _broadcast(x, y)
+        except ValueError:
             raise ValueError(
                 f"the leading dimensions of x {tuple(x.shape)} and y {tuple(y.shape)} do not broadcast; "
                 "insert dimensions of size 1 or use iqe_pairwise"
@@ -163,7 +164,8 @@ def _choose(implementation: Implementation, x: th.Tensor) -> Implementation:
 
 def _distances(x: th.Tensor, y: th.Tensor, alpha: th.Tensor, n_components: int, implementation: str) -> th.Tensor:
     if implementation == "cpu":
-        largest, mean = _KernelMaxMean.apply(x, y, n_components)
+        compute = _KernelMaxMean.apply if th.is_grad_enabled() else _kernel_max_mean
+        largest, mean = compute(x, y, n_components)[:2]
     else:
         x, y = x.unflatten(-1, (-1, n_components)), y.unflatten(-1, (-1, n_components))
         lengths = _lengths_by_sorting(x, y) if implementation == "reference" else _lengths_by_masks(x, y)
@@ -204,23 +206,26 @@ def _lengths_by_masks(x: th.Tensor, y: th.Tensor) -> th.Tensor:
     return (th.where(ends, y, 0) - th.where(starts, x, 0)).sum(-2)
 
 
+def _kernel_max_mean(x: th.Tensor, y: th.Tensor, n_components: int) -> tuple[th.Tensor, th.Tensor, th.Tensor]:
+    """Longest union length, mean length and longest component of each pair, by the CPU kernels."""
+    kernels = _kernels()
+    assert kernels is not None
+    shape = _broadcast(x, y)
+    rows_and_pairs = _rows_and_pairs(x, y, shape)
+    n_pairs = len(rows_and_pairs[-1])
+    out = (*np.empty((2, n_pairs), dtype=rows_and_pairs[0].dtype), np.empty(n_pairs, dtype=np.int64))
+    kernels.forward(*rows_and_pairs, n_components, out, th.get_num_threads())
+    largest, mean, longest = (th.from_numpy(array).view(shape) for array in out)
+    return largest, mean, longest
+
+
 class _KernelMaxMean(th.autograd.Function):
-    """Longest and mean union length by the CPU kernels. Saves its inputs and one index a pair, nothing larger."""
+    """:func:`_kernel_max_mean` with a gradient. Saves its inputs and one index a pair, nothing larger."""
 
     @staticmethod
     def forward(ctx: Any, x: th.Tensor, y: th.Tensor, n_components: int) -> tuple[th.Tensor, th.Tensor]:
-        kernels = _kernels()
-        assert kernels is not None
+        largest, mean, longest = _kernel_max_mean(x, y, n_components)
         ctx.n_components = n_components
-        ctx.shape = x.shape[:-1] if x.shape == y.shape else th.broadcast_shapes(x.shape[:-1], y.shape[:-1])
-        largest, mean = x.new_empty(ctx.shape), x.new_empty(ctx.shape)
-        longest = th.empty(ctx.shape, dtype=th.int64)
-        kernels.forward(
-            *_rows_and_pairs(x, y, ctx.shape),
-            n_components,
-            [_flat(largest), _flat(mean), _flat(longest)],
-            th.get_num_threads(),
-        )
         ctx.save_for_backward(x, y, longest)
         return largest, mean
 
@@ -231,7 +236,7 @@ class _KernelMaxMean(th.autograd.Function):
         assert kernels is not None
         x, y, longest = ctx.saved_tensors
         grad_x, grad_y = kernels.backward(
-            *_rows_and_pairs(x, y, ctx.shape),
+            *_rows_and_pairs(x, y, longest.shape),
             ctx.n_components,
             [_flat(longest), _flat(grad_largest), _flat(grad_mean)],
             th.get_num_threads(),
@@ -243,12 +248,19 @@ def _flat(tensor: th.Tensor) -> np.ndarray:
     return tensor.detach().reshape(-1).contiguous().numpy()
 
 
-def _rows_and_pairs(x: th.Tensor, y: th.Tensor, shape: th.Size) -> tuple[np.ndarray, ...]:
+def _broadcast(x: th.Tensor, y: th.Tensor) -> tuple[int, ...]:
+    """The leading dimensions of the pairs; PyTorch's own function is slow."""
+    return tuple(x.shape[:-1]) if x.shape == y.shape else np.broadcast_shapes(x.shape[:-1], y.shape[:-1])
+
+
+def _rows_and_pairs(x: th.Tensor, y: th.Tensor, shape: tuple[int, ...]) -> tuple[np.ndarray, ...]:
     """Embeddings as rows of matrices, and for each pair of the broadcast shape the row of x and that of y."""
     rows = [t.detach().reshape(-1, t.shape[-1]).contiguous().numpy() for t in (x, y)]
-    if x.shape == y.shape:
-        pairs = [np.arange(len(rows[0]))] * 2
-    else:  # flatten copies, because each memory layout would be compiled anew
-        indices = [np.arange(len(matrix)).reshape(t.shape[:-1]) for matrix, t in zip(rows, (x, y), strict=True)]
-        pairs = [np.broadcast_to(index, shape).flatten() for index in indices]
-    return (*rows, *pairs)
+    return (*rows, _row_of_pairs(tuple(x.shape[:-1]), shape), _row_of_pairs(tuple(y.shape[:-1]), shape))
+
+
+@functools.lru_cache(maxsize=16)
+def _row_of_pairs(own: tuple[int, ...], shape: tuple[int, ...]) -> np.ndarray:
+    """The number of the row of a tensor with leading dimensions ``own`` in each pair. The same few come again."""
+    rows = np.arange(math.prod(own)).reshape(own)
+    return np.broadcast_to(rows, shape).flatten()  # a copy, because each memory layout would be compiled anew

@@ -59,7 +59,7 @@ def test_a_run_is_recorded_and_rendered(workplace: Path, capsys: pytest.CaptureF
 
     agent = ProQ.load(Path("agents") / f"{NAME}.zip")
     assert (agent.num_timesteps, agent.seed) == (6, 1)
-    (full,) = Path("logs/benchmark").glob(f"default_1_*/proq/{NAME}_1/{NAME}.zip")
+    (full,) = Path("logs/benchmark").glob(f"seed_1_*/proq/{NAME}_1/{NAME}.zip")
     assert (Path("agents") / f"{NAME}.zip").stat().st_size < full.stat().st_size
 
     # The recorded command repeats the run.
@@ -109,20 +109,23 @@ def test_report_alone_renders(workplace: Path, capsys: pytest.CaptureFixture[str
 
 @pytest.mark.slow
 def test_a_grid_of_seeds_and_variants_side_by_side(workplace: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    variants = ("--variant", "plain", "--variant", "near", "max_hop:7.0")
-    assert main(command("--jobs", 2, *variants, seeds=(1, 2))) == 0
+    variants = {"plain": (), "near": ("max_hop:7.0",), "few": ("n_keypoints:4",)}
+    of_variants = [part for name, overrides in variants.items() for part in ("--variant", name, *overrides)]
+    options = command("--jobs", 2, *of_variants, seeds=(1, 2))
+    assert main(options) == 0
+    out = capsys.readouterr().out
+    assert "6 runs, 0 of them done before" in out and "[6/6]" in out and "± " in out
     assert {path.name for path in Path("out/runs").iterdir()} == {
-        csv_of(seed, variant).name for seed in (1, 2) for variant in ("plain", "near")
+        csv_of(seed, variant).name for seed in (1, 2) for variant in variants
     }
     assert read_results(csv_of(1, "near"))[0].jobs == 2
-    hops = {
-        ProQ.load(path).max_hop
-        for variant in ("plain", "near")
-        for path in Path("logs/benchmark").glob(f"{variant}_1_*/proq/*/{NAME}.zip")
-    }
-    assert len(hops) == 2 and 7.0 in hops
-    out = capsys.readouterr().out
-    assert "4 runs, 0 of them done before" in out and "[4/4]" in out and "± " in out
+
+    # One training serves the variants that differ in how the agent acts, and each acts in its own way.
+    assert len(list(Path("logs/benchmark").glob("*/proq/*"))) == 4
+    runs = {run.variant: run for run in _grid(build_parser().parse_args(options), Path("out")) if run.seed == 1}
+    agents = {name: run._load(run._latest()) for name, run in runs.items()}
+    assert agents["near"].max_hop == 7.0 and agents["plain"].max_hop != 7.0
+    assert agents["few"].n_keypoints == 4 and agents["plain"].n_keypoints == 5
 
 
 @pytest.mark.slow

@@ -30,11 +30,14 @@ from torch import nn
 
 import proq_agent.proq
 from proq_agent import GoalDataset, ProQ
+from proq_agent.evaluation import TaskResults, evaluate_tasks
 from proq_agent.multipliers import Multipliers
 from proq_agent.planner import KeypointGraph
 from proq_agent.quasimetric import iqe
 from zoo.cli import print_table, run
 from zoo.config import PRESETS, load_hyperparams
+from zoo.find_agent import shipped_agent
+from zoo.tasks import make_task_env, task_envs
 from zoo.timing import Stopwatch, interleaved, ratio, shown
 
 PROG = "python -m zoo.bench"
@@ -130,7 +133,6 @@ def bench_updates(quick: bool) -> list[Row]:
         times = 4 if quick else {"tuned": 200, "paper": 4}[preset]
         update(model, model.keypoint_freq)
         watch = Stopwatch()
-        begun, cpu_begun = time.perf_counter(), time.process_time()
         with watch.watching(
             sampling=(GoalDataset, "sample"),
             backward=(th.Tensor, "backward"),
@@ -138,17 +140,29 @@ def bench_updates(quick: bool) -> list[Row]:
             multipliers=(Multipliers, "update"),
             keypoints=(proq_agent.proq, "move_keypoints"),
         ):
-            update(model, times)
-        total, cpu_total = time.perf_counter() - begun, time.process_time() - cpu_begun
-        speed = f"{times / total:.3g} ({times / cpu_total:.3g} a CPU second)"
+            seconds = _seconds(partial(update, model, times))
         target = ">= 40 on two cores" if preset == "tuned" else ""
-        rows.append((f"{preset}: updates a second (batch {model.batch_size})", speed, target))
-        shares = {"forward, losses and the rest": total - sum(watch.seconds.values())} | watch.seconds
-        rows += [(f"  {name}", f"{seconds / total:.1%}", "") for name, seconds in shares.items()]
+        name = f"{preset}: updates a second (batch {model.batch_size})"
+        if model.map_fraction < 1.0:
+            model._total_timesteps = 1  # from now on the actor learns alone
+            with_map, alone = seconds / times, _seconds(partial(update, model, times)) / times
+            mean = model.map_fraction * with_map + (1.0 - model.map_fraction) * alone
+            rows.append((f"{name} over a training", f"{1 / mean:.3g}", target))
+            rows.append((f"  the last {1.0 - model.map_fraction:.0%}: the actor alone", f"{1 / alone:.3g}", ""))
+            name = f"  the first {model.map_fraction:.0%}: map and actor"
+        rows.append((name, f"{times / seconds:.3g}", ""))
+        shares = {"forward, losses and the rest": seconds - sum(watch.seconds.values())} | watch.seconds
+        rows += [(f"    {part}", f"{share / seconds:.1%}", "") for part, share in shares.items()]
     products = matrix_products(model)
-    seconds = interleaved({"update": partial(update, model), "products": products}, 2 if quick else 5)
-    slower = f"{ratio(seconds, 'update', 'products'):.2f}x"
+    turns = interleaved({"update": partial(update, model), "products": products}, 2 if quick else 5)
+    slower = f"{ratio(turns, 'update', 'products'):.2f}x"
     return [*rows, ("paper: an update / its matrix products alone", slower, "<= 1.3x")]
+
+
+def _seconds(function: Callable[[], object]) -> float:
+    begun = time.perf_counter()
+    function()
+    return time.perf_counter() - begun
 
 
 def matrix_products(model: ProQ) -> Callable[[], None]:
@@ -244,6 +258,38 @@ def _act(predict: Callable[..., Any], observations: Iterator[dict[str, np.ndarra
     predict(next(observations), deterministic=deterministic)
 
 
+def bench_evaluation(quick: bool) -> list[Row]:
+    """Evaluating the shipped agent of the giant maze against as many steps of its environment without any agent."""
+    env_id = "pointmaze-giant-navigate-v0"
+    model = shipped_agent(env_id, device="cpu")
+    assert model is not None
+    episodes = 1 if quick else 50
+    pool, tasks = task_envs(env_id)
+    env = make_task_env(env_id)
+    results: list[TaskResults] = []
+
+    def evaluate() -> None:
+        results.append(evaluate_tasks(model, pool, tasks, episodes, deterministic=False, seed=0))
+
+    def step() -> None:
+        env.reset(seed=0)
+        for action in actions:
+            _, _, terminated, truncated, _ = env.step(action)
+            if terminated or truncated:
+                env.reset()
+
+    try:
+        evaluate()  # also builds the environments, which is no part of the comparison
+        steps = int(results[0].lengths.sum())
+        actions = np.random.default_rng(0).uniform(-1.0, 1.0, size=(steps, *model.action_space.shape))  # type: ignore[misc]
+        seconds = interleaved({"agent": evaluate, "bare": step}, 1 if quick else 3)
+    finally:
+        pool.close()
+        env.close()
+    name = f"{len(tasks)} tasks x {episodes} episodes, {steps} steps"
+    return [(f"{name} / stepping alone", f"{ratio(seconds, 'agent', 'bare'):.2f}x", "<= 2x")]
+
+
 def bench_goals(quick: bool) -> list[Row]:
     """A new goal on a graph of K keypoints against all shortest paths anew."""
     rows: list[Row] = []
@@ -283,6 +329,7 @@ SECTIONS: dict[str, tuple[str, Callable[[bool], list[Row]]]] = {
     "quasimetric": ("Quasimetric", bench_quasimetric),
     "updates": ("Training", bench_updates),
     "predict": ("Acting", bench_predict),
+    "evaluation": ("Evaluation", bench_evaluation),
     "goals": ("Planning", bench_goals),
     "memory": ("Memory", bench_memory),
 }

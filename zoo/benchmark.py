@@ -5,8 +5,9 @@ Train and evaluate a grid of datasets and seeds, several runs side by side, and 
     python -m zoo.benchmark --env pointmaze-teleport-stitch-v0 --variant ignore stochastic:ignore
     python -m zoo.benchmark --report
 
-A run that is done has a CSV in ``<out>/runs`` and is not repeated. Several runs are processes of this same command with
-one run each; a single run takes place in this process.
+A run that is done has a CSV in ``<out>/runs`` and is not repeated. Several trainings are processes of this same command
+with one training each; runs that differ in nothing but how the agent acts share one. A single training takes place in
+this process.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import argparse
 import re
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from zoo.benchmark_run import BenchmarkRun, summary, usable_cores
@@ -105,12 +106,14 @@ def benchmark(args: argparse.Namespace) -> None:
         todo = [r for r in runs if not r.is_done()]
         if args.verbose and len(runs) > 1:
             print(f"{len(runs)} runs, {len(runs) - len(todo)} of them done before", flush=True)
-        if len(todo) == 1:
-            results = todo[0].execute()
-            if args.verbose:
-                print(summary(results))
+        trainings = _by_training(todo)
+        if len(trainings) == 1:
+            for run_ in trainings[0]:
+                results = run_.execute()
+                if args.verbose:
+                    print(summary(results), flush=True)
         else:
-            _run_all(todo, args, out)
+            _run_all(trainings, args, out)
         if args.export_agents:
             for first in {r.dataset: r for r in reversed(runs)}.values():
                 first.export(args.export_agents)
@@ -136,16 +139,28 @@ def _grid(args: argparse.Namespace, out: Path) -> list[BenchmarkRun]:
     seeds = dict.fromkeys(args.seeds or ((ABLATION_SEED,) if args.ablation else SEEDS))
     for env in envs:
         task_envs(env)[0].close()
-    shared = _given(args, "episodes", "preset", "conf_file", "n_timesteps", "dataset_path", "dataset_source")
     runs = []
     for seed in seeds:  # seed by seed, so that a table of all datasets is there early
         for env in envs:
             for name, own in (variants or {DEFAULT_VARIANT: ()}).items():
                 overrides = (*args.hyperparams, *own)
-                options = ["--env", env, "--seeds", str(seed), "--variant", name, *overrides, *shared]
-                command = shlex.join([*PROG.split(), *options])
-                runs.append(BenchmarkRun(env, name, overrides, seed, args, out, command))
+                command = _command(args, env, seed, {name: overrides})
+                runs.append(BenchmarkRun(env, name, overrides, seed, args, out, shlex.join(command)))
     return runs
+
+
+def _command(args: argparse.Namespace, env: str, seed: int, variants: Mapping[str, Sequence[str]]) -> list[str]:
+    """What repeats runs of a dataset and a seed, on any machine."""
+    of_variants = [part for name, overrides in variants.items() for part in ("--variant", name, *overrides)]
+    shared = _given(args, "episodes", "preset", "conf_file", "n_timesteps", "dataset_path", "dataset_source")
+    return [*PROG.split(), "--env", env, "--seeds", str(seed), *of_variants, *shared]
+
+
+def _by_training(runs: Sequence[BenchmarkRun]) -> list[list[BenchmarkRun]]:
+    trainings: dict[tuple[str, str], list[BenchmarkRun]] = {}
+    for r in runs:
+        trainings.setdefault((r.dataset, r.training), []).append(r)
+    return list(trainings.values())
 
 
 def _given(args: argparse.Namespace, *names: str) -> list[str]:
@@ -155,34 +170,37 @@ def _given(args: argparse.Namespace, *names: str) -> list[str]:
     return [part for name, value in given for part in (f"--{name.replace('_', '-')}", str(value))]
 
 
-def _run_all(runs: Sequence[BenchmarkRun], args: argparse.Namespace, out: Path) -> None:
-    here = ["--no-report", "--out", str(out), "--side-by-side", str(min(args.jobs, len(runs)))]
+def _run_all(trainings: Sequence[Sequence[BenchmarkRun]], args: argparse.Namespace, out: Path) -> None:
+    here = ["--no-report", "--out", str(out), "--side-by-side", str(min(args.jobs, len(trainings)))]
     here += _given(args, "log_folder", "device", "num_threads", "dataset_dir", "verbose")
-    by_name = {str(r): r for r in runs}
-    jobs = [
-        Job(
-            name,
-            [sys.executable, *shlex.split(r.command)[1:], *here],
-            args.log_folder / "benchmark" / f"{r.csv.stem}.log",
+    jobs: dict[Job, Sequence[BenchmarkRun]] = {}
+    for runs in trainings:
+        first = runs[0]
+        command = _command(args, first.dataset, first.seed, {r.variant: r.overrides for r in runs})
+        job = Job(
+            ", ".join(map(str, runs)),
+            (sys.executable, *command[1:], *here),
+            args.log_folder / "benchmark" / f"{first.csv.stem}.log",
             {"OMP_NUM_THREADS": str(args.num_threads)},
         )
-        for name, r in by_name.items()
-    ]
-    ended: dict[str, int] = {}
+        jobs[job] = runs
+    total, ended, failed = sum(map(len, trainings)), 0, 0
 
     def on_end(job: Job, code: int) -> None:
-        ended[job.name] = code
-        if code:
-            print(f"{job.name} failed: {job.last_line()}", file=sys.stderr, flush=True)
-            return
-        if args.verbose:
-            print(f"[{len(ended)}/{len(runs)}]", summary(read_results(by_name[job.name].csv)), flush=True)
-        if args.report is not False:
+        nonlocal ended, failed
+        for r in jobs[job]:
+            ended += 1
+            if not r.csv.is_file():
+                failed += 1
+                print(f"{r} failed: {job.last_line()}", file=sys.stderr, flush=True)
+            elif args.verbose:
+                print(f"[{ended}/{total}]", summary(read_results(r.csv)), flush=True)
+        if args.report is not False and failed < ended:
             write_report(out, args.ablation)
 
-    run_side_by_side(jobs, args.jobs, on_end)
-    if failed := [name for name, code in ended.items() if code]:
-        raise ValueError(f"{len(failed)} of {len(runs)} runs failed; see the logs in {jobs[0].log.parent}")
+    run_side_by_side(list(jobs), args.jobs, on_end)
+    if failed:
+        raise ValueError(f"{failed} of {total} runs failed; see the logs in {args.log_folder / 'benchmark'}")
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import hashlib
+import inspect
 import json
 import os
 from collections.abc import Sequence
@@ -22,6 +23,8 @@ from zoo.maze_geometry import MazeGeometry
 from zoo.results_csv import Result, read_results, write_results
 from zoo.run_folder import RunFolder, env_name, run_of
 from zoo.tasks import task_envs
+
+ACTING = ("max_hop", "reach", "patience")  # hyperparameters that only matter once the agent is trained
 
 
 @dataclass(frozen=True)
@@ -62,16 +65,23 @@ class BenchmarkRun:
 
     @property
     def settings(self) -> str:
-        """A hash of all that determines the training."""
-        hyperparams, total = self._hyperparams
+        """A hash of all that determines the results."""
+        return self._hash(self._hyperparams[0])
+
+    @cached_property
+    def training(self) -> str:
+        """A hash of all that determines the training; runs that share it share an agent."""
+        return self._hash({name: value for name, value in self._arguments.items() if name not in ACTING})
+
+    def _hash(self, hyperparams: dict[str, Any]) -> str:
         path = self.args.dataset_path and str(self.args.dataset_path)
-        text = json.dumps([self.dataset, self.seed, total, path, to_plain(hyperparams)], sort_keys=True)
+        text = json.dumps([self.dataset, self.seed, self.total, path, to_plain(hyperparams)], sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:12]
 
     @property
     def log_folder(self) -> Path:
-        """Its own, so that an agent of other settings is never gone on with."""
-        return self.args.log_folder / "benchmark" / f"{self.variant}_{self.seed}_{self.settings}"
+        """Its own, so that an agent of another training is never gone on with."""
+        return self.args.log_folder / "benchmark" / f"seed_{self.seed}_{self.training}"
 
     def is_done(self) -> bool:
         """
@@ -94,7 +104,7 @@ class BenchmarkRun:
         """Train, or go on with the training, evaluate the final agent and write the results."""
         args = self.args
         folder = self._trained()
-        model = ProQ.load(folder.agent, device=args.device)
+        model = self._load(folder)
         dataset, info = load(
             self.dataset, dataset_dir=args.dataset_dir, source=args.dataset_source, dataset_path=args.dataset_path
         )
@@ -147,13 +157,25 @@ class BenchmarkRun:
         if latest is None:
             raise ValueError(f"cannot export {self}: there is no agent in {self.log_folder}")
         folder.mkdir(parents=True, exist_ok=True)
-        ProQ.load(latest.agent).save(folder / f"{env_name(self.dataset)}.zip", exclude=["training"])
+        self._load(latest).save(folder / f"{env_name(self.dataset)}.zip", exclude=["training"])
 
     @cached_property
     def _hyperparams(self) -> tuple[dict[str, Any], int]:
         args = self.args
         hyperparams, total = load_hyperparams(self.dataset, args.preset, args.conf_file, self.overrides)
         return hyperparams, args.n_timesteps or total
+
+    @property
+    def _arguments(self) -> dict[str, Any]:
+        """Hyperparameters with the defaults of those that are not given."""
+        parameters = inspect.signature(ProQ).parameters.values()
+        defaults = {p.name: p.default for p in parameters if p.name not in ("policy", "env")}
+        return defaults | self._hyperparams[0]
+
+    def _load(self, folder: RunFolder) -> ProQ:
+        """The agent of a folder, to act as this run says: another run may have trained it."""
+        acting = {name: self._arguments[name] for name in ACTING}
+        return ProQ.load(folder.agent, device=self.args.device, **acting)
 
     def _latest(self) -> RunFolder | None:
         """The last training that ended with a saved agent, be it whole or interrupted."""

@@ -6,6 +6,7 @@ import argparse
 import re
 from importlib.resources import as_file, files
 from pathlib import Path
+from typing import Any
 
 from proq_agent import ProQ
 from wrappers import GoalDict
@@ -40,14 +41,28 @@ def load_agent(args: argparse.Namespace, env: GoalDict | None = None) -> ProQ:
     path = args.agent or _in_run(args)
     if path is not None:
         return ProQ.load(path, env=env, device=args.device)
-    shipped = files("zoo") / "agents" / f"{env_name(args.env)}.zip"
-    if not shipped.is_file():
+    agent = shipped_agent(args.env, env=env, device=args.device)
+    if agent is None:
         raise ValueError(
             f"there is no trained agent for {args.env}, neither in {args.log_folder / args.algo} nor in the package; "
             f"train one: python -m zoo.train --env {args.env}"
         )
+    return agent
+
+
+def shipped_agent(env_id: str, **kwargs: Any) -> ProQ | None:
+    """
+    Load the agent that comes with the package.
+
+    :param env_id: environment or dataset id
+    :param kwargs: of ``ProQ.load``
+    :return: ``None`` if there is none for this id
+    """
+    shipped = files("zoo") / "agents" / f"{env_name(env_id)}.zip"
+    if not shipped.is_file():
+        return None
     with as_file(shipped) as file:
-        return ProQ.load(file, env=env, device=args.device)
+        return ProQ.load(file, **kwargs)
 
 
 def _in_run(args: argparse.Namespace) -> Path | None:

@@ -8,7 +8,7 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +29,7 @@ class Job:
     name: str
     command: Sequence[str]
     log: Path
-    env: dict[str, str]
+    env: dict[str, str] = field(hash=False)
 
     def start(self) -> subprocess.Popen:
         self.log.parent.mkdir(parents=True, exist_ok=True)

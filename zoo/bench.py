@@ -282,7 +282,7 @@ def bench_evaluation(quick: bool) -> list[Row]:
         evaluate()  # also builds the environments, which is no part of the comparison
         steps = int(results[0].lengths.sum())
         actions = np.random.default_rng(0).uniform(-1.0, 1.0, size=(steps, *model.action_space.shape))  # type: ignore[misc]
-        seconds = interleaved({"agent": evaluate, "bare": step}, 1 if quick else 3)
+        seconds = interleaved({"agent": evaluate, "bare": step}, 1)
     finally:
         pool.close()
         env.close()

@@ -1,10 +1,13 @@
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch as th
 from grid_maze import GridMaze
+from tiny_goal import tiny_arrays
 
 from proq_agent import ProQ
 
@@ -28,6 +31,15 @@ TINY: dict[str, Any] = {
 @pytest.fixture(autouse=True)
 def _one_thread() -> None:
     th.set_num_threads(1)
+
+
+@pytest.fixture
+def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty current directory with a dataset in it; other processes know the tiny environment too."""
+    np.savez(tmp_path / "data.npz", **tiny_arrays())  # type: ignore[arg-type]
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent))
+    return tmp_path
 
 
 @pytest.fixture(scope="session")

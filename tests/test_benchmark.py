@@ -10,30 +10,13 @@ import time
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
-from tiny_goal import tiny_arrays
+from tiny_goal import ENV, NAME, TINY_PARAMS
 
 from proq_agent import ProQ
 from zoo.benchmark import ABLATION_ENV, ABLATIONS, _grid, build_parser, main
 from zoo.config import load_hyperparams
 from zoo.results_csv import read_results
-
-ENV = "tiny_goal:TinyGoal-v0"
-NAME = "tiny_goal-TinyGoal-v0"
-TINY_PARAMS = (
-    "batch_size:16", "n_keypoints:5", "keypoint_start:4", "policy_kwargs.hidden_sizes:[16]",
-    "policy_kwargs.latent_dim:4", "policy_kwargs.n_components:4", "policy_kwargs.n_fourier_features:8",
-)  # fmt: skip
-
-
-@pytest.fixture
-def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty current directory with a dataset in it; other processes know the test environment too."""
-    np.savez(tmp_path / "data.npz", **tiny_arrays())  # type: ignore[arg-type]
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent))
-    return tmp_path
 
 
 def command(*more: Any, seeds: tuple[int, ...] = (1,), n: int = 6, params: tuple[str, ...] = TINY_PARAMS) -> list[str]:

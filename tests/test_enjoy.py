@@ -6,12 +6,10 @@ import sys
 from pathlib import Path
 
 import pytest
-from tiny_goal import TinyGoalEnv, tiny_model
+from tiny_goal import ENV, TinyGoalEnv, tiny_model
 
 from zoo.enjoy import main
 from zoo.run_folder import env_name
-
-ENV = "tiny_goal:TinyGoal-v0"
 
 
 @pytest.fixture(scope="module")

@@ -7,29 +7,14 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import optuna
 import pytest
 from stable_baselines3.common.utils import LinearSchedule
-from tiny_goal import tiny_arrays
+from tiny_goal import ENV, TINY_PARAMS
 
 from proq_agent import ProQ
 from zoo.config import load_hyperparams, to_plain
 from zoo.optimize import main, sample_hyperparams
-
-ENV = "tiny_goal:TinyGoal-v0"
-TINY_PARAMS = (
-    "batch_size:16", "n_keypoints:5", "keypoint_start:4", "policy_kwargs.hidden_sizes:[16]",
-    "policy_kwargs.latent_dim:4", "policy_kwargs.n_fourier_features:8",
-)  # fmt: skip
-
-
-@pytest.fixture
-def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    np.savez(tmp_path / "data.npz", **tiny_arrays())  # type: ignore[arg-type]
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent))
-    return tmp_path
 
 
 def command(*more: Any) -> list[str]:

@@ -11,31 +11,15 @@ import time
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import torch as th
 import yaml
-from tiny_goal import TinyGoalEnv, tiny_arrays
+from tiny_goal import ENV, NAME, TINY_PARAMS, TinyGoalEnv
 
 from proq_agent import ProQ
 from proq_agent.evaluation import evaluate_tasks
 from zoo.run_folder import create_run, find_run
 from zoo.train import build_parser, main
-
-ENV = "tiny_goal:TinyGoal-v0"
-NAME = "tiny_goal-TinyGoal-v0"
-TINY_PARAMS = (
-    "batch_size:16", "n_keypoints:5", "keypoint_start:4", "policy_kwargs.hidden_sizes:[16]",
-    "policy_kwargs.latent_dim:4", "policy_kwargs.n_components:4", "policy_kwargs.n_fourier_features:8",
-)  # fmt: skip
-
-
-@pytest.fixture
-def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty current directory with a dataset in it."""
-    np.savez(tmp_path / "data.npz", **tiny_arrays())  # type: ignore[arg-type]
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
 
 
 def command(*more: Any, resume: Any = None) -> list[str]:

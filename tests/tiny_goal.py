@@ -17,6 +17,14 @@ TINY: dict[str, Any] = {
     "policy_kwargs": {"hidden_sizes": [16], "latent_dim": 4, "n_components": 4, "component_size": 2},
 }
 
+# For the commands.
+ENV = "tiny_goal:TinyGoal-v0"
+NAME = "tiny_goal-TinyGoal-v0"
+TINY_PARAMS = (
+    "batch_size:16", "n_keypoints:5", "keypoint_start:4", "policy_kwargs.hidden_sizes:[16]",
+    "policy_kwargs.latent_dim:4", "policy_kwargs.n_components:4", "policy_kwargs.n_fourier_features:8",
+)  # fmt: skip
+
 
 class TinyGoalEnv(gym.Env):
     """A point in the unit square that moves by a tenth of the action; near the goal is success."""

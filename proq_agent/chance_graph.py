@@ -21,6 +21,7 @@ class ChanceGraph(KeypointGraph):
     :param max_hop: likewise
     :param reach: likewise
     :param points: likewise
+    :param caution: likewise
     :param entrances: nodes that are entrances
     :param outcomes: ``[entrances, nodes]`` probability of landing at each node, rows sum to one
     """
@@ -31,6 +32,7 @@ class ChanceGraph(KeypointGraph):
         max_hop: float,
         reach: float = 0.0,
         points: np.ndarray | None = None,
+        caution: float = 0.0,
         *,
         entrances: Sequence[int] | np.ndarray = (),
         outcomes: np.ndarray | None = None,
@@ -38,7 +40,7 @@ class ChanceGraph(KeypointGraph):
         self.entrances = np.asarray(entrances, dtype=np.intp)
         walkable = np.array(distances, dtype=np.float64)
         walkable[self.entrances] = np.inf  # nobody walks on from an entrance
-        super().__init__(walkable, max_hop, reach, points)
+        super().__init__(walkable, max_hop, reach, points, caution)
         n = (len(self.entrances), self.n_keypoints)
         self.outcomes = np.zeros(n) if outcomes is None else np.asarray(outcomes, dtype=np.float64)
         if self.outcomes.shape != n or not np.allclose(self.outcomes.sum(axis=1), 1.0) or (self.outcomes < 0).any():

@@ -76,11 +76,17 @@ class Navigator:
     :param policy: holds φ, d and the keypoints; must not change while the navigator is in use
     :param max_hop: τ, the longest distance that is trusted as a single hop
     :param reach: a keypoint nearer than this counts as reached
+    :param caution: how much more long hops count, see :class:`~proq_agent.planner.KeypointGraph`
     :param chance_edges: lotteries; their entrances and exits become nodes of the graph, after the keypoints
     """
 
     def __init__(
-        self, policy: ProQPolicy, max_hop: float, reach: float, chance_edges: Sequence[ChanceEdge] = ()
+        self,
+        policy: ProQPolicy,
+        max_hop: float,
+        reach: float,
+        caution: float = 0.0,
+        chance_edges: Sequence[ChanceEdge] = (),
     ) -> None:
         self.policy = policy
         keypoints = policy.keypoints.cpu().numpy()
@@ -97,6 +103,7 @@ class Navigator:
             max_hop,
             reach,
             self.points,
+            caution,
             entrances=len(keypoints) + np.arange(len(entrances)),
             outcomes=_outcomes(chance_edges, len(keypoints) + len(entrances)),
         )

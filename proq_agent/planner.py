@@ -81,21 +81,32 @@ class KeypointGraph:
     :param max_hop: longest hop allowed, the first and the last included
     :param reach: a keypoint at most this far is reached, and its successor becomes the target
     :param points: ``[K, goal_dim]`` keypoints in goal space; needed only to block by box or region
+    :param caution: a hop as long as ``max_hop`` costs 1 + caution times its length, shorter ones proportionally less on
+        top. Of many learned distances a search for the shortest finds those that are too short, above all around
+        corners; long hops are the less reliable ones
     """
 
     def __init__(
-        self, distances: np.ndarray, max_hop: float, reach: float = 0.0, points: np.ndarray | None = None
+        self,
+        distances: np.ndarray,
+        max_hop: float,
+        reach: float = 0.0,
+        points: np.ndarray | None = None,
+        caution: float = 0.0,
     ) -> None:
         self.distances = np.array(distances, dtype=np.float64)  # a copy: the caller may go on training
         if self.distances.ndim != 2 or not 0 < len(self.distances) == self.distances.shape[1]:
             raise ValueError(f"distances must be square, [K, K] with K >= 1, got {self.distances.shape}.")
         if not (self.distances >= 0).all():
             raise ValueError("distances hold negative or NaN entries; use inf where there is no edge.")
-        if not (max_hop > 0 and reach >= 0):
-            raise ValueError(f"max_hop must be positive and reach non-negative, got {max_hop} and {reach}.")
+        if not (max_hop > 0 and reach >= 0 and caution >= 0):
+            raise ValueError(
+                f"max_hop must be positive, reach and caution non-negative, got {max_hop}, {reach} and {caution}."
+            )
         self.n_keypoints = len(self.distances)
         self.max_hop = float(max_hop)
         self.reach = float(reach)
+        self.caution = float(caution)
         self.points = None if points is None else np.array(points, dtype=np.float64)
         if self.points is not None and (self.points.ndim != 2 or len(self.points) != self.n_keypoints):
             raise ValueError(f"points must be [{self.n_keypoints}, goal_dim], got {self.points.shape}.")
@@ -116,7 +127,7 @@ class KeypointGraph:
     @cached_property
     def weights(self) -> np.ndarray:
         """``[K, K]`` cost of each edge now, inf where there is none or it is blocked."""
-        weights = np.where(self.distances <= self.max_hop, self.distances, np.inf)
+        weights = np.where(self.distances <= self.max_hop, self.hop_costs(self.distances), np.inf)
         for change in self._changes.values():
             weights[change.sources, change.ends] += change.cost
         weights[self.blocked] = np.inf
@@ -132,6 +143,10 @@ class KeypointGraph:
         # Masked, because in a plain array scipy takes entries near zero for missing edges.
         return floyd_warshall(np.ma.masked_invalid(self.weights))
 
+    def hop_costs(self, distances: np.ndarray) -> np.ndarray:
+        """What hops of these lengths cost in a plan."""
+        return distances * (1.0 + self.caution / self.max_hop * distances) if self.caution else distances
+
     def routes(self, to_goal: np.ndarray) -> Routes:
         """
         Shortest routes from every keypoint to each goal.
@@ -142,10 +157,11 @@ class KeypointGraph:
         if to_goal.ndim != 2 or to_goal.shape[1] != self.n_keypoints or np.isnan(to_goal).any():
             raise ValueError(f"to_goal must be [B, {self.n_keypoints}] without NaN, got {to_goal.shape}.")
         to_goal = np.where(self.blocked, np.inf, to_goal)
-        last_hop = np.where(to_goal <= self.max_hop, to_goal, np.inf)
+        hop_costs = self.hop_costs(to_goal)
+        last_hop = np.where(to_goal <= self.max_hop, hop_costs, np.inf)
         far = np.flatnonzero(np.isinf(last_hop).all(axis=1))
         nearest = to_goal[far].argmin(axis=1)
-        last_hop[far, nearest] = to_goal[far, nearest]
+        last_hop[far, nearest] = hop_costs[far, nearest]
         # Taken off and added at the end: a last hop far longer than the edges would drown their differences.
         offset = last_hop.min(axis=1, keepdims=True)
         offset[np.isinf(offset)] = 0.0
@@ -169,11 +185,12 @@ class KeypointGraph:
         """
         goal = self.n_keypoints
         rows = np.arange(len(from_state))
-        ranks = np.where(from_state <= self.max_hop, from_state + routes.ranks, np.inf)
+        first_hop = self.hop_costs(from_state)
+        ranks = np.where(from_state <= self.max_hop, first_hop + routes.ranks, np.inf)
         target = ranks.argmin(axis=1)
-        direct_cost = np.where(state_to_goal <= self.max_hop, state_to_goal, np.inf)
+        direct_cost = np.where(state_to_goal <= self.max_hop, self.hop_costs(state_to_goal), np.inf)
         direct = direct_cost <= ranks[rows, target]
-        cost = np.where(direct, direct_cost, from_state[rows, target] + routes.costs[rows, target])
+        cost = np.where(direct, direct_cost, first_hop[rows, target] + routes.costs[rows, target])
         cost[np.isinf(ranks[rows, target]) & ~direct] = np.inf
         target[direct] = goal
         fallback = routes.stretched & ~direct
@@ -318,7 +335,8 @@ class KeypointGraph:
         options = np.where(np.isinf(routed).all(axis=1, keepdims=True), unblocked, routed)
         target = options.argmin(axis=1)
         usable = np.isfinite(options[rows, target])
-        cost = np.where(usable, from_state[rows, target] + costs[rows, target], state_to_goal)
+        by_keypoint = self.hop_costs(from_state)[rows, target] + costs[rows, target]
+        cost = np.where(usable, by_keypoint, self.hop_costs(state_to_goal))
         return np.where(usable, target, self.n_keypoints), cost
 
     def _indices(self, values: _Indices | Sequence[tuple[int, int]], name: str) -> np.ndarray:

@@ -56,11 +56,15 @@ class ProQ(OfflineAlgorithm):
     :param n_keypoints: K
     :param max_hop: τ, the longest distance that the planner trusts as a single hop
     :param reach: a keypoint nearer than this is left for its successor
+    :param caution: a hop of length ``max_hop`` counts 1 + caution times its length when ways are compared, shorter hops
+        less; the paper counts all alike
     :param patience: steps without progress after which ``predict`` takes the way for closed and looks for another, see
         :class:`~proq_agent.progress.ProgressMonitor`; None trusts the map for ever, as the paper does
     :param temperature: α of the advantage-weighted regression
-    :param map_fraction: share of the updates after which φ, d, ψ and the keypoints stay as they are and the actor goes
-        on alone, on a map that no longer moves; the learning rate of each follows its own share
+    :param map_fraction: share of the updates, the first ones, in which φ, d, ψ and the keypoints are learned; then the
+        actor goes on alone, on a map that no longer moves
+    :param actor_fraction: share of the updates, the last ones, in which the actor is learned; the learning rate of map
+        and actor follows the share of each
     :param discount: actor goals lie 1 / (1 - discount) steps ahead on average
     :param value_near_share: share of the value goals that are drawn near the state
     :param actor_near_share: share of the actor goals that are drawn near the state
@@ -108,9 +112,11 @@ class ProQ(OfflineAlgorithm):
         n_keypoints: int = 100,
         max_hop: float = 100.0,
         reach: float = 10.0,
+        caution: float = 0.0,
         patience: int | None = None,
         temperature: float = 5.0,
         map_fraction: float = 1.0,
+        actor_fraction: float = 1.0,
         discount: float = 0.99,
         value_near_share: float = 0.0,
         actor_near_share: float = 0.0,
@@ -158,9 +164,11 @@ class ProQ(OfflineAlgorithm):
         self.n_keypoints = n_keypoints
         self.max_hop = max_hop
         self.reach = reach
+        self.caution = caution
         self.patience = patience
         self.temperature = temperature
         self.map_fraction = map_fraction
+        self.actor_fraction = actor_fraction
         self.discount = discount
         self.value_near_share = value_near_share
         self.actor_near_share = actor_near_share
@@ -237,15 +245,26 @@ class ProQ(OfflineAlgorithm):
         for name in (*positive, "keypoint_learning_rate", "multiplier_learning_rate"):
             if not getattr(self, name) > 0:
                 raise ValueError(f"{name} must be positive, got {getattr(self, name)!r}")
-        for name in ("reach", "temperature", "close_margin", "repel_strength", "repel_range", "keypoint_start"):
+        for name in (
+            "reach",
+            "caution",
+            "temperature",
+            "close_margin",
+            "repel_strength",
+            "repel_range",
+            "keypoint_start",
+        ):
             if not getattr(self, name) >= 0:
                 raise ValueError(f"{name} must not be negative, got {getattr(self, name)!r}")
         if self.stochastic not in ("plan", "ignore"):
             raise ValueError(f"stochastic must be 'plan' or 'ignore', got {self.stochastic!r}")
         if self.patience is not None:
             ProgressMonitor(self.patience)  # refuses what is no number of steps
-        if not 0.0 < self.map_fraction <= 1.0:
-            raise ValueError(f"map_fraction must lie in (0, 1], got {self.map_fraction!r}")
+        for name in ("map_fraction", "actor_fraction"):
+            if not 0.0 < getattr(self, name) <= 1.0:
+                raise ValueError(f"{name} must lie in (0, 1], got {getattr(self, name)!r}")
+        if self.map_fraction + self.actor_fraction < 1.0:
+            raise ValueError("map_fraction and actor_fraction must add up to 1 or more: in between nothing is learned")
         if not 0.0 < self.compliance < 1.0:
             raise ValueError(f"compliance must lie strictly between 0 and 1, got {self.compliance!r}")
 
@@ -312,14 +331,17 @@ class ProQ(OfflineAlgorithm):
         self._update_current_progress_remaining(self.num_timesteps, max(self._total_timesteps, 1))
         progress = 1.0 - self._current_progress_remaining
         batch = self.dataset.sample(self.batch_size, self.generator, self._sampling)
+        located = None
         if progress < self.map_fraction:
             located, *map_loss = self._map_loss(batch)
             self._descend(self.map_optimizer, *map_loss, rate=self.lr_schedule(1 - progress / self.map_fraction))
             if self.num_timesteps >= self.keypoint_start and self.num_timesteps % self.keypoint_freq == 0:
                 self._move_keypoints()
-        else:
-            located = self._locate(batch)
-        self._descend(self.actor_optimizer, *self._actor_loss(batch, located), rate=self.lr_schedule(1 - progress))
+        if 1.0 - progress <= self.actor_fraction:
+            actor_loss = self._actor_loss(batch, located or self._locate(batch))
+            self._descend(
+                self.actor_optimizer, *actor_loss, rate=self.lr_schedule((1 - progress) / self.actor_fraction)
+            )
         self._n_updates += 1
 
     def _descend(
@@ -416,9 +438,8 @@ class ProQ(OfflineAlgorithm):
         """Plans over the map as it is now."""
         if self._navigator is None:
             self.policy.set_training_mode(False)
-            self._navigator = Navigator(
-                self.policy, self.max_hop, self.reach, [ChanceEdge.from_dict(edge) for edge in self.chance_edges]
-            )
+            chance_edges = [ChanceEdge.from_dict(edge) for edge in self.chance_edges]
+            self._navigator = Navigator(self.policy, self.max_hop, self.reach, self.caution, chance_edges)
         return self._navigator
 
     @property

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -93,6 +95,30 @@ def test_successors_walk_to_the_goal_and_add_up_to_the_cost(case: tuple[np.ndarr
                 walked += hop
                 node = following
             assert walked == pytest.approx(costs[start], rel=1e-6, abs=1e-6)
+
+
+@given(cases(), st.sampled_from([0.0, 1.0, 5.0]), st.sampled_from([0.5, 1.0, 3.0]))
+def test_caution_plans_with_longer_distances(case: tuple[np.ndarray, ...], reach: float, caution: float) -> None:
+    def longer(distance: Any) -> Any:
+        return distance * (1.0 + caution * distance / MAX_HOP)
+
+    distances, to_goal, from_state, state_to_goal = case
+    cautious = KeypointGraph(distances, MAX_HOP, reach, caution=caution)
+    plain = KeypointGraph(longer(distances), longer(MAX_HOP), longer(reach))
+    routes, expected = cautious.routes(to_goal), plain.routes(longer(to_goal))
+    assert_allclose(routes.costs, expected.costs, rtol=1e-6, atol=1e-6)
+    hops = cautious.next_hops(routes, from_state, state_to_goal)
+    expected_hops = plain.next_hops(expected, longer(from_state), longer(state_to_goal))
+    assert_allclose(hops.cost, expected_hops.cost, rtol=1e-6, atol=1e-6)
+    assert_array_equal(hops.fallback, expected_hops.fallback)
+
+
+def test_caution_prefers_short_hops_to_a_long_one_that_seems_a_little_shorter() -> None:
+    distances = np.array([[0.0, 3.0, 5.5], [INF, 0.0, 3.0], [INF, INF, 0.0]])  # 0 -> 2 cuts the corner at 1
+    to_goal, at_first = np.array([INF, INF, 0.0]), np.array([0.0, INF, INF])
+    for caution, path in ((0.0, [2, 3]), (1.0, [1, 2, 3])):
+        graph = KeypointGraph(distances, MAX_HOP, caution=caution)
+        assert graph.path(graph.routes(to_goal), at_first, INF) == path
 
 
 @pytest.mark.parametrize("scale", [0.0, 1e-12, 1.0, 1e12])

@@ -104,18 +104,25 @@ def test_the_learning_rate_follows_its_schedule(tiny):
     assert model.actor_optimizer.param_groups[0]["lr"] == pytest.approx(1e-4)
 
 
-def test_the_map_is_frozen_after_its_share_of_the_updates(tiny):
+def test_map_and_actor_learn_in_their_shares_of_the_updates(tiny):
     class Snapshots(BaseCallback):
         def _on_step(self) -> bool:
             snapshots.append({k: v.clone() for k, v in parameters(self.model).items()})
+            rates.append(self.model.actor_optimizer.param_groups[0]["lr"])
             return True
 
     snapshots: list[dict[str, th.Tensor]] = []
-    tiny(map_fraction=0.5).learn(8, callback=Snapshots(), log_interval=None)
-    for name, middle in snapshots[3].items():
-        moved = not th.equal(middle, snapshots[-1][name])
-        assert moved == name.startswith(("actor", "log_std")), name
+    rates: list[float] = []
+    model = tiny(map_fraction=0.5, actor_fraction=0.75, learning_rate=lambda progress: progress)
+    model.learn(8, callback=Snapshots(), log_interval=None)
+    for name, first in snapshots[0].items():
+        if name.startswith(("actor.", "log_std")):
+            assert th.equal(first, snapshots[1][name]) and not th.equal(first, snapshots[3][name]), name
+            assert not th.equal(snapshots[3][name], snapshots[7][name]), name
+        else:
+            assert th.equal(snapshots[3][name], snapshots[7][name]), name
     assert not th.equal(snapshots[0]["standard_keypoints"], snapshots[3]["standard_keypoints"])
+    assert rates[2:] == pytest.approx([k / 6 for k in (6, 5, 4, 3, 2, 1)])
 
 
 def test_metrics_are_logged_under_sb3_names(tiny, tmp_path):
@@ -215,6 +222,9 @@ def test_float64_observations_are_accepted(tiny):
         {"max_hop": 0.0},
         {"compliance": 1.0},
         {"map_fraction": 0.0},
+        {"actor_fraction": 1.5},
+        {"map_fraction": 0.5, "actor_fraction": 0.4},
+        {"caution": -1.0},
         {"stochastic": "maybe"},
         {"keypoint_freq": 0},
         {"discount": 1.0},

@@ -132,7 +132,9 @@ def bench_updates(quick: bool) -> list[Row]:
         model = build(preset, quick, dataset)
         times = 4 if quick else {"tuned": 200, "paper": 4}[preset]
         update(model, model.keypoint_freq)
+        model.num_timesteps, model._total_timesteps = 0, times  # a whole training, in which map and actor take turns
         watch = Stopwatch()
+        begun = time.perf_counter()
         with watch.watching(
             sampling=(GoalDataset, "sample"),
             backward=(th.Tensor, "backward"),
@@ -140,29 +142,17 @@ def bench_updates(quick: bool) -> list[Row]:
             multipliers=(Multipliers, "update"),
             keypoints=(proq_agent.proq, "move_keypoints"),
         ):
-            seconds = _seconds(partial(update, model, times))
+            update(model, times)
+        total = time.perf_counter() - begun
         target = ">= 40 on two cores" if preset == "tuned" else ""
-        name = f"{preset}: updates a second (batch {model.batch_size})"
-        if model.map_fraction < 1.0:
-            model._total_timesteps = 1  # from now on the actor learns alone
-            with_map, alone = seconds / times, _seconds(partial(update, model, times)) / times
-            mean = model.map_fraction * with_map + (1.0 - model.map_fraction) * alone
-            rows.append((f"{name} over a training", f"{1 / mean:.3g}", target))
-            rows.append((f"  the last {1.0 - model.map_fraction:.0%}: the actor alone", f"{1 / alone:.3g}", ""))
-            name = f"  the first {model.map_fraction:.0%}: map and actor"
-        rows.append((name, f"{times / seconds:.3g}", ""))
-        shares = {"forward, losses and the rest": seconds - sum(watch.seconds.values())} | watch.seconds
-        rows += [(f"    {part}", f"{share / seconds:.1%}", "") for part, share in shares.items()]
+        rows.append((f"{preset}: updates a second (batch {model.batch_size})", f"{times / total:.3g}", target))
+        shares = {"forward, losses and the rest": total - sum(watch.seconds.values())} | watch.seconds
+        rows += [(f"  {name}", f"{share / total:.1%}", "") for name, share in shares.items()]
+    model.num_timesteps, model._total_timesteps = 0, 10_000
     products = matrix_products(model)
-    turns = interleaved({"update": partial(update, model), "products": products}, 2 if quick else 5)
-    slower = f"{ratio(turns, 'update', 'products'):.2f}x"
+    seconds = interleaved({"update": partial(update, model), "products": products}, 2 if quick else 5)
+    slower = f"{ratio(seconds, 'update', 'products'):.2f}x"
     return [*rows, ("paper: an update / its matrix products alone", slower, "<= 1.3x")]
-
-
-def _seconds(function: Callable[[], object]) -> float:
-    begun = time.perf_counter()
-    function()
-    return time.perf_counter() - begun
 
 
 def matrix_products(model: ProQ) -> Callable[[], None]:

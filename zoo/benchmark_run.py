@@ -24,7 +24,7 @@ from zoo.results_csv import Result, read_results, write_results
 from zoo.run_folder import RunFolder, env_name, run_of
 from zoo.tasks import task_envs
 
-ACTING = ("max_hop", "reach", "patience")  # hyperparameters that only matter once the agent is trained
+ACTING = ("max_hop", "reach", "caution", "patience")  # hyperparameters that only matter once the agent is trained
 
 
 @dataclass(frozen=True)

@@ -35,7 +35,7 @@ class _Goals(NamedTuple):
     """What is known of the goals that the agent was last asked for, row by row."""
 
     points: np.ndarray
-    latents: th.Tensor
+    locations: th.Tensor
     embeddings: th.Tensor
     routes: Routes
     version: int
@@ -94,10 +94,11 @@ class Navigator:
         exits = [place for edge in chance_edges for place in edge.exits]
         self.points = np.array([*keypoints, *entrances, *exits], dtype=np.float32)
         with th.no_grad():
-            self.latents = policy.encode(th.as_tensor(self.points, device=policy.device))
-            self.embeddings = policy.embedder(self.latents)
+            self.locations = policy.locate(th.as_tensor(self.points, device=policy.device))
+            self.embeddings = policy.embed(self.locations)
             distances = policy.quasimetric.pairwise(self.embeddings, self.embeddings).cpu().numpy()
-            stray = (policy.classifier(self.latents).squeeze(-1) < 0).cpu().numpy()
+            latents = self.locations[:, : policy.latent_dim]
+            stray = (policy.classifier(latents).squeeze(-1) < 0).cpu().numpy()
         self.graph = MapGraph(
             distances,
             max_hop,
@@ -129,7 +130,7 @@ class Navigator:
         samples = np.random.default_rng(0).uniform(low, high, (N_SAMPLES, self.points.shape[1]))
         points = np.concatenate([self.points, samples])
         points = points[inside(points)]
-        latents = self.policy.encode(th.as_tensor(points, dtype=th.float32, device=self.latents.device))
+        latents = self.policy.encode(th.as_tensor(points, dtype=th.float32, device=self.embeddings.device))
         return self.policy.embedder(latents[self.policy.classifier(latents)[:, 0] > 0][:MAX_PLACES])
 
     def fork(self) -> Navigator:
@@ -147,8 +148,8 @@ class Navigator:
         :param target: ``[goal_dim]`` where it was heading
         :param cost: added to each of these hops
         """
-        points = th.as_tensor(np.stack([place, target]), dtype=th.float32, device=self.latents.device)
-        embeddings = self.policy.embedder(self.policy.encode(points))
+        points = th.as_tensor(np.stack([place, target]), dtype=th.float32, device=self.embeddings.device)
+        embeddings = self.policy.embed(self.policy.locate(points))
         self.snags.add(embeddings[0], embeddings[1], cost)
 
     @th.no_grad()
@@ -158,16 +159,16 @@ class Navigator:
 
         :param achieved: ``[B, goal_dim]`` where the agents are, on the policy's device
         :param desired: ``[B, goal_dim]`` where they want to be
-        :return: the chosen hops, and the latents ``[B, latent_dim]`` of where the agents are and of their targets
+        :return: the chosen hops, and the locations of the agents and of their targets, see :meth:`ProQPolicy.locate`
         """
         goals = self._known_goals(desired)
-        here = self.policy.encode(achieved)
+        here = self.policy.locate(achieved)
         hops = self._choose(goals, achieved, here)[0]
-        return hops, here, self._target_rows(self.latents, goals.latents, hops)
+        return hops, here, self._target_rows(self.locations, goals.locations, hops)
 
     def _choose(self, goals: _Goals, achieved: th.Tensor, here: th.Tensor) -> tuple[Hops, np.ndarray, np.ndarray]:
         """The hops, and the distances that they were chosen by: to each keypoint and to the goal."""
-        embeddings, points = self.policy.embedder(here), achieved.cpu().numpy()
+        embeddings, points = self.policy.embed(here), achieved.cpu().numpy()
         if len(points) == 1:  # one call instead of two
             ends = th.cat([self.embeddings, goals.embeddings])
             distances = self.policy.quasimetric.pairwise(embeddings, ends).cpu().numpy()
@@ -195,8 +196,8 @@ class Navigator:
         """The whole plan from one point of goal space to another; what is known of several goals stays known."""
         is_alone = self._goals is None or len(self._goals.points) == 1
         goals = self._known_goals(goal[None]) if is_alone else self._plan(goal[None])
-        achieved = th.as_tensor(start[None], device=self.latents.device)
-        hops, to_keypoints, to_goal = self._choose(goals, achieved, self.policy.encode(achieved))
+        achieved = th.as_tensor(start[None], device=self.embeddings.device)
+        hops, to_keypoints, to_goal = self._choose(goals, achieved, self.policy.locate(achieved))
         nodes = self.graph.path(goals.routes, to_keypoints[0], to_goal[0])
         probability = 1.0 if nodes[0] == self.graph.n_keypoints else float(goals.routes.odds[0, nodes[0]])
         points = self.targets(np.array(nodes), goal[None])
@@ -217,10 +218,10 @@ class Navigator:
         elif not np.array_equal(known.points, desired):
             changed = np.flatnonzero((known.points != desired).any(axis=1))
             new = self._plan(desired[changed])
-            rows = th.as_tensor(changed, device=new.latents.device)
+            rows = th.as_tensor(changed, device=new.embeddings.device)
             self._goals = _Goals(
                 desired.copy(),
-                known.latents.index_copy(0, rows, new.latents),
+                known.locations.index_copy(0, rows, new.locations),
                 known.embeddings.index_copy(0, rows, new.embeddings),
                 Routes(*(_replaced(old, changed, part) for old, part in zip(known.routes, new.routes, strict=True))),
                 known.version,
@@ -229,12 +230,12 @@ class Navigator:
         return self._goals
 
     def _plan(self, desired: np.ndarray) -> _Goals:
-        points = th.as_tensor(desired, dtype=th.float32, device=self.latents.device)
-        latents = self.policy.encode(points)
-        embeddings = self.policy.embedder(latents)
+        points = th.as_tensor(desired, dtype=th.float32, device=self.embeddings.device)
+        locations = self.policy.locate(points)
+        embeddings = self.policy.embed(locations)
         to_goal = self.policy.quasimetric.pairwise(self.embeddings, embeddings).T.cpu().numpy()
         to_goal = self._passable(to_goal, self.points, desired[:, None], self.embeddings, embeddings[:, None])
-        return _Goals(desired.copy(), latents, embeddings, self.graph.routes(to_goal), self.graph.version)
+        return _Goals(desired.copy(), locations, embeddings, self.graph.routes(to_goal), self.graph.version)
 
 
 def _outcomes(chance_edges: Sequence[ChanceEdge], first_exit: int) -> np.ndarray:

@@ -14,7 +14,7 @@ from proq_agent.goal_spaces import check_goal_spaces
 from proq_agent.networks import MLP, FourierFeatures, Standardise
 from proq_agent.quasimetric import Quasimetric
 
-# Latents vary by about one over the whole map, but by far less over the short ways that the actor goes.
+# Locations vary by about one over the whole map, but by far less over the short ways that the actor goes.
 DIFFERENCE_GAIN = 5.0
 
 
@@ -80,7 +80,9 @@ class ProQPolicy(BasePolicy):
         self.embedder = MLP(latent_dim, hidden_sizes, n_components * component_size)
         self.quasimetric = Quasimetric(n_components, symmetric)
         self.classifier = MLP(latent_dim, hidden_sizes, 1, residual=True, layer_norm=True)
-        self.actor = MLP(observation_dim + 2 * latent_dim, hidden_sizes, action_dim, residual=True, dropout=dropout)
+        self.latent_dim = latent_dim
+        inputs = observation_dim + 2 * (latent_dim + goal_dim)
+        self.actor = MLP(inputs, hidden_sizes, action_dim, residual=True, dropout=dropout)
         self.log_std = nn.Parameter(th.zeros(action_dim))
         # In standardised coordinates, so that one step size fits every axis; see `keypoints`.
         self.standard_keypoints = nn.Parameter(th.zeros(n_keypoints, goal_dim), requires_grad=False)
@@ -106,15 +108,29 @@ class ProQPolicy(BasePolicy):
         """φ of points that are already standardised."""
         return self.encoder(self.fourier(standard_goals))
 
+    def locate(self, goals: th.Tensor) -> th.Tensor:
+        """
+        Where points of goal space are, as the actor is told: their latents, then their standardised coordinates.
+
+        The map may squeeze ways that hardly change the distance to anything else, as those across a dead end. Seen
+        through the latents alone they would be lost on the actor; with the coordinates it imitates them.
+        """
+        standard_goals = self.goal_scaler(goals)
+        return th.cat([self.encode_standard(standard_goals), standard_goals], dim=-1)
+
+    def embed(self, locations: th.Tensor) -> th.Tensor:
+        """The embeddings that the quasimetric compares, of what :meth:`locate` returns."""
+        return self.embedder(locations[..., : self.latent_dim])
+
     def action_distribution(
         self, observations: th.Tensor, here: th.Tensor, target: th.Tensor, generator: th.Generator | None = None
     ) -> tuple[th.Tensor, th.Tensor]:
         """
         π(· | s, z): mean and standard deviation of a Gaussian over actions scaled to [-1, 1].
 
-        :param here: φ(s), which the observation implies; the way to go is in its difference to the target, and a
-            network that is given the difference need not learn to subtract
-        :param target: z, where to go
+        :param here: location of s, which the observation implies; the way to go is in its difference to the target, and
+            a network that is given the difference need not learn to subtract
+        :param target: location of where to go
         :param generator: source of the dropout masks in training
         """
         way = DIFFERENCE_GAIN * (target - here)
@@ -136,8 +152,8 @@ class ProQPolicy(BasePolicy):
         """
         An action of the action space for each observation.
 
-        :param here: φ of where the agent is
-        :param target: φ of where it should go
+        :param here: location of the agent
+        :param target: location of where it should go
         :param deterministic: the mean instead of a sample
         :param generator: source of the samples
         """
@@ -152,7 +168,7 @@ class ProQPolicy(BasePolicy):
 
     def _predict(self, observation: PyTorchObs, deterministic: bool = False) -> th.Tensor:
         assert isinstance(observation, dict)
-        here, target = (self.encode(observation[key].float()) for key in ("achieved_goal", "desired_goal"))
+        here, target = (self.locate(observation[key].float()) for key in ("achieved_goal", "desired_goal"))
         return self.act(observation["observation"].float(), here, target, deterministic)
 
 

@@ -28,7 +28,7 @@ from proq_agent.progress import Progress, ProgressMonitor
 class _Located(NamedTuple):
     """Where the states and next states of a batch are on the map."""
 
-    latents: th.Tensor  #: of the states
+    locations: th.Tensor  #: of the states
     embeddings: th.Tensor  #: of the states
     next_embeddings: th.Tensor
 
@@ -364,8 +364,8 @@ class ProQ(OfflineAlgorithm):
 
     @th.no_grad()
     def _locate(self, batch: GoalBatch) -> _Located:
-        latents = self.policy.encode(th.cat([batch.achieved_goals, batch.next_achieved_goals]))
-        return _Located(latents.chunk(2)[0], *self.policy.embedder(latents).chunk(2))
+        locations = self.policy.locate(th.cat([batch.achieved_goals, batch.next_achieved_goals]))
+        return _Located(locations.chunk(2)[0], *self.policy.embed(locations).chunk(2))
 
     def _map_losses(self, batch: GoalBatch) -> tuple[_Located, th.Tensor, losses.Metrics, losses.Metrics]:
         """
@@ -394,18 +394,18 @@ class ProQ(OfflineAlgorithm):
         ood, ood_metrics = losses.ood_loss(in_data, in_between, in_beyond, self.multipliers["ood"])
         loss = representation + self.multipliers["dist"] * close + far + ood
         violations = {"dist": close, "ood": losses.compliance_violation(in_data, self.compliance)}
-        located = _Located(z.detach(), here.detach(), following.detach())
+        located = _Located(th.cat([z, states], dim=-1).detach(), here.detach(), following.detach())
         return located, loss, violations, metrics | close_metrics | far_metrics | ood_metrics | {"loss": loss}
 
     def _actor_losses(self, batch: GoalBatch, located: _Located) -> tuple[th.Tensor, losses.Metrics, losses.Metrics]:
         """Part (C): the actor's loss, no constraint, metrics. The map is taken as it is."""
         policy = self.policy
         with th.no_grad():
-            z_goal = policy.encode(batch.actor_goals)
-            goals = policy.embedder(z_goal)
+            targets = policy.locate(batch.actor_goals)
+            goals = policy.embed(targets)
             distances = policy.quasimetric(located.embeddings, goals)
             next_distances = policy.quasimetric(located.next_embeddings, goals)
-        mean, std = policy.action_distribution(batch.observations, located.latents, z_goal, self.generator)
+        mean, std = policy.action_distribution(batch.observations, located.locations, targets, self.generator)
         actions = policy.scale_actions(batch.actions)
         log_probs = th.distributions.Normal(mean, std, validate_args=False).log_prob(actions).sum(dim=-1)
         loss, metrics = losses.awr_loss(log_probs, distances, next_distances, self.temperature)

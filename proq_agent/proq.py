@@ -426,7 +426,8 @@ class ProQ(OfflineAlgorithm):
 
     def dump_logs(self) -> None:
         """Write what happened since the last call to the logger."""
-        self.logger.record("train/learning_rate", self.actor_optimizer.param_groups[0]["lr"])
+        for name, optimizer in (("", self.actor_optimizer), ("map_", self.map_optimizer)):
+            self.logger.record(f"train/{name}learning_rate", optimizer.param_groups[0]["lr"])
         for name, value in self.multipliers.metrics().items():
             self.logger.record(f"train/{name}", value.item())
         super().dump_logs()

@@ -141,6 +141,12 @@ class GoalDataset:
         return len(self._transition_rows)
 
     @property
+    def longest_step(self) -> th.Tensor:
+        """``[goal_dim]``, how far a transition moves in each coordinate of goal space at most."""
+        rows = self._transition_rows
+        return (self.achieved_goals[rows + 1] - self.achieved_goals[rows]).abs().amax(dim=0)
+
+    @property
     def n_trajectories(self) -> int:
         return len(self.trajectory_ends)
 

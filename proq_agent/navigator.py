@@ -96,7 +96,7 @@ class Navigator:
         with th.no_grad():
             self.locations = policy.locate(th.as_tensor(self.points, device=policy.device))
             self.embeddings = policy.embed(self.locations)
-            distances = policy.quasimetric.pairwise(self.embeddings, self.embeddings).cpu().numpy()
+            distances = policy.pairwise_distances(self.embeddings, self.embeddings).cpu().numpy()
             latents = self.locations[:, : policy.latent_dim]
             stray = (policy.classifier(latents).squeeze(-1) < 0).cpu().numpy()
         self.graph = MapGraph(
@@ -114,7 +114,7 @@ class Navigator:
         for edge in chance_edges:
             barred |= edge.contains(keypoints)
         self.graph.block(nodes=np.flatnonzero(barred))
-        self.snags = self.graph.snags = Snags(self.graph, policy.quasimetric, self.embeddings, slack=reach)
+        self.snags = self.graph.snags = Snags(self.graph, policy.distances, self.embeddings, slack=reach)
         self.graph.places = self.places
         self._goals: _Goals | None = None
 
@@ -130,8 +130,9 @@ class Navigator:
         samples = np.random.default_rng(0).uniform(low, high, (N_SAMPLES, self.points.shape[1]))
         points = np.concatenate([self.points, samples])
         points = points[inside(points)]
-        latents = self.policy.encode(th.as_tensor(points, dtype=th.float32, device=self.embeddings.device))
-        return self.policy.embedder(latents[self.policy.classifier(latents)[:, 0] > 0][:MAX_PLACES])
+        locations = self.policy.locate(th.as_tensor(points, dtype=th.float32, device=self.embeddings.device))
+        reachable = self.policy.classifier(locations[:, : self.policy.latent_dim])[:, 0] > 0
+        return self.policy.embed(locations[reachable][:MAX_PLACES])
 
     def fork(self) -> Navigator:
         """A navigator for another agent in the same world: the graph is shared, what is known of goals is not."""
@@ -171,11 +172,11 @@ class Navigator:
         embeddings, points = self.policy.embed(here), achieved.cpu().numpy()
         if len(points) == 1:  # one call instead of two
             ends = th.cat([self.embeddings, goals.embeddings])
-            distances = self.policy.quasimetric.pairwise(embeddings, ends).cpu().numpy()
+            distances = self.policy.pairwise_distances(embeddings, ends).cpu().numpy()
             to_keypoints, to_goal = distances[:, :-1], distances[:, -1]
         else:
-            to_keypoints = self.policy.quasimetric.pairwise(embeddings, self.embeddings).cpu().numpy()
-            to_goal = self.policy.quasimetric(embeddings, goals.embeddings).cpu().numpy()
+            to_keypoints = self.policy.pairwise_distances(embeddings, self.embeddings).cpu().numpy()
+            to_goal = self.policy.distances(embeddings, goals.embeddings).cpu().numpy()
         to_keypoints = self._passable(to_keypoints, points[:, None], self.points, embeddings[:, None], self.embeddings)
         to_goal = self._passable(to_goal, points, goals.points, embeddings, goals.embeddings)
         return self.graph.next_hops(goals.routes, to_keypoints, to_goal), to_keypoints, to_goal
@@ -233,7 +234,7 @@ class Navigator:
         points = th.as_tensor(desired, dtype=th.float32, device=self.embeddings.device)
         locations = self.policy.locate(points)
         embeddings = self.policy.embed(locations)
-        to_goal = self.policy.quasimetric.pairwise(self.embeddings, embeddings).T.cpu().numpy()
+        to_goal = self.policy.pairwise_distances(self.embeddings, embeddings).T.cpu().numpy()
         to_goal = self._passable(to_goal, self.points, desired[:, None], self.embeddings, embeddings[:, None])
         return _Goals(desired.copy(), locations, embeddings, self.graph.routes(to_goal), self.graph.version)
 

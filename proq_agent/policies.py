@@ -42,6 +42,7 @@ class ProQPolicy(BasePolicy):
     action_high: th.Tensor
     keypoint_low: th.Tensor
     keypoint_high: th.Tensor
+    longest_step: th.Tensor
 
     def __init__(
         self,
@@ -88,6 +89,7 @@ class ProQPolicy(BasePolicy):
         self.standard_keypoints = nn.Parameter(th.zeros(n_keypoints, goal_dim), requires_grad=False)
         self.register_buffer("keypoint_low", th.zeros(goal_dim))
         self.register_buffer("keypoint_high", th.zeros(goal_dim))
+        self.register_buffer("longest_step", th.full((goal_dim,), th.inf))
         self.register_buffer("action_low", th.as_tensor(action_space.low, dtype=th.float32))
         self.register_buffer("action_high", th.as_tensor(action_space.high, dtype=th.float32))
 
@@ -119,8 +121,34 @@ class ProQPolicy(BasePolicy):
         return th.cat([self.encode_standard(standard_goals), standard_goals], dim=-1)
 
     def embed(self, locations: th.Tensor) -> th.Tensor:
-        """The embeddings that the quasimetric compares, of what :meth:`locate` returns."""
-        return self.embedder(locations[..., : self.latent_dim])
+        """What :meth:`distances` compares, of what :meth:`locate` returns."""
+        latents, standard_goals = locations.split([self.latent_dim, locations.shape[-1] - self.latent_dim], dim=-1)
+        return self.with_coordinates(self.embedder(latents), standard_goals)
+
+    def with_coordinates(self, embeddings: th.Tensor, standard_goals: th.Tensor) -> th.Tensor:
+        """Append the coordinates, in units of the longest step of the data."""
+        return th.cat([embeddings, standard_goals / self.longest_step], dim=-1)
+
+    def distances(self, x: th.Tensor, y: th.Tensor) -> th.Tensor:
+        """
+        The learned quasimetric d, but never less than what the straight way takes at the longest steps of the data.
+
+        That floor is a quasimetric, too, in which no transition costs more than one step, and what is being learned is
+        the largest of these: the floor only takes away what training has not put right yet, as places far apart that
+        the map has folded onto each other. The map itself learns without it.
+
+        :param x: ``[..., embedding_dim]`` what :meth:`embed` returns; leading dimensions broadcast
+        :param y: likewise
+        """
+        n = self.embedder.output.out_features
+        floor = (x[..., n:] - y[..., n:]).abs().amax(dim=-1)
+        return th.maximum(self.quasimetric(x[..., :n], y[..., :n]), floor)
+
+    def pairwise_distances(self, x: th.Tensor, y: th.Tensor) -> th.Tensor:
+        """:meth:`distances` from every row of ``x`` to every row of ``y``."""
+        n = self.embedder.output.out_features
+        floor = (x[:, None, n:] - y[:, n:]).abs().amax(dim=-1)
+        return th.maximum(self.quasimetric.pairwise(x[:, :n], y[:, :n]), floor)
 
     def action_distribution(
         self, observations: th.Tensor, here: th.Tensor, target: th.Tensor, generator: th.Generator | None = None

@@ -32,13 +32,13 @@ class Snags:
     known to be closed is a snag of infinite cost for hops in any direction, but for those that begin there.
 
     :param graph: whose edges are penalised
-    :param quasimetric: d
+    :param distance: d of embeddings
     :param keypoints: ``[K, embedding_dim]`` embeddings of the graph's nodes
     :param slack: how far beside a hop a place may lie
     """
 
-    def __init__(self, graph: KeypointGraph, quasimetric: Distance, keypoints: th.Tensor, slack: float) -> None:
-        self.graph, self.quasimetric, self.keypoints, self.slack = graph, quasimetric, keypoints, slack
+    def __init__(self, graph: KeypointGraph, distance: Distance, keypoints: th.Tensor, slack: float) -> None:
+        self.graph, self.distance, self.keypoints, self.slack = graph, distance, keypoints, slack
         self._places = self._targets = keypoints[:0]
         self._costs = np.zeros(0)  # inf: closed, in all directions
         self._handles: list[int] = []
@@ -91,7 +91,7 @@ class Snags:
     def _extra(self, distances: np.ndarray, starts: th.Tensor, ends: th.Tensor) -> np.ndarray:
         starts, ends = starts.unsqueeze(-2), ends.unsqueeze(-2)
         to_place, onward, from_target, to_target, planned = (
-            self.quasimetric(x, y).cpu().numpy()
+            self.distance(x, y).cpu().numpy()
             for x, y in (
                 (starts, self._places),
                 (self._places, ends),

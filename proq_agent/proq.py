@@ -304,6 +304,8 @@ class ProQ(OfflineAlgorithm):
         if self.num_timesteps == 0:
             self.policy.observation_scaler.fit(dataset.observations)
             self.policy.goal_scaler.fit(dataset.achieved_goals)
+            step = dataset.longest_step / self.policy.goal_scaler.std
+            self.policy.longest_step.copy_(th.where(step > 0, step, th.inf))
             place_keypoints(self.policy, dataset.achieved_goals, self.generator)
             self._navigator = None
 
@@ -374,11 +376,13 @@ class ProQ(OfflineAlgorithm):
         :return: what the actor's loss needs of the map, the loss, violations of the constraints, metrics
         """
         policy = self.policy
-        states, value_goals = (policy.goal_scaler(x) for x in (batch.achieved_goals, batch.value_goals))
+        states, next_states, value_goals = (
+            policy.goal_scaler(x) for x in (batch.achieved_goals, batch.next_achieved_goals, batch.value_goals)
+        )
         between, beyond = th.rand(2, len(states), 1, generator=self.generator, device=states.device)
         points = [
             states,
-            policy.goal_scaler(batch.next_achieved_goals),
+            next_states,
             value_goals,
             states + between * (value_goals - states),
             states - beyond * (value_goals - states),
@@ -394,7 +398,11 @@ class ProQ(OfflineAlgorithm):
         ood, ood_metrics = losses.ood_loss(in_data, in_between, in_beyond, self.multipliers["ood"])
         loss = representation + self.multipliers["dist"] * close + far + ood
         violations = {"dist": close, "ood": losses.compliance_violation(in_data, self.compliance)}
-        located = _Located(th.cat([z, states], dim=-1).detach(), here.detach(), following.detach())
+        located = _Located(
+            th.cat([z, states], dim=-1).detach(),
+            policy.with_coordinates(here, states).detach(),
+            policy.with_coordinates(following, next_states).detach(),
+        )
         return located, loss, violations, metrics | close_metrics | far_metrics | ood_metrics | {"loss": loss}
 
     def _actor_losses(self, batch: GoalBatch, located: _Located) -> tuple[th.Tensor, losses.Metrics, losses.Metrics]:
@@ -403,8 +411,8 @@ class ProQ(OfflineAlgorithm):
         with th.no_grad():
             targets = policy.locate(batch.actor_goals)
             goals = policy.embed(targets)
-            distances = policy.quasimetric(located.embeddings, goals)
-            next_distances = policy.quasimetric(located.next_embeddings, goals)
+            distances = policy.distances(located.embeddings, goals)
+            next_distances = policy.distances(located.next_embeddings, goals)
         mean, std = policy.action_distribution(batch.observations, located.locations, targets, self.generator)
         actions = policy.scale_actions(batch.actions)
         log_probs = th.distributions.Normal(mean, std, validate_args=False).log_prob(actions).sum(dim=-1)

@@ -30,12 +30,12 @@ def test_keypoints_in_walls_and_outside_are_counted(tiny) -> None:
 def test_a_distance_that_is_the_way_correlates_with_it(tiny, monkeypatch: pytest.MonkeyPatch) -> None:
     model = tiny()
     policy = model.policy
-    monkeypatch.setattr(policy, "encode", lambda goals: goals)
-    monkeypatch.setattr(policy.embedder, "forward", lambda latents: latents)
-    monkeypatch.setattr(policy.quasimetric, "forward", lambda x, y: (x - y).abs().amax(dim=-1) / 0.2)
+    for name in ("locate", "embed"):
+        monkeypatch.setattr(policy, name, lambda goals: goals)
+    monkeypatch.setattr(policy, "distances", lambda x, y: (x - y).abs().amax(dim=-1) / 0.2)
     found = map_quality(model, MAZE, states_on_a_line()).distance_correlation
     assert found is not None and found > 0.98
-    monkeypatch.setattr(policy.quasimetric, "forward", lambda x, y: -(x - y).abs().amax(dim=-1))
+    monkeypatch.setattr(policy, "distances", lambda x, y: -(x - y).abs().amax(dim=-1))
     found = map_quality(model, MAZE, states_on_a_line()).distance_correlation
     assert found is not None and found < -0.98
 

@@ -65,10 +65,10 @@ class LearnedMap:
         return self._in_chunks(points, lambda goals: self.policy.classifier(self.policy.encode(goals))[:, 0].sigmoid())
 
     def distances(self, points: np.ndarray, goal: np.ndarray) -> np.ndarray:
-        """d(point, goal): steps from each point ``[n, 2]`` to one goal, by the quasimetric alone."""
+        """d(point, goal): steps from each point ``[n, 2]`` to one goal, in one hop."""
         with th.no_grad():
             target = self._embed(self._tensor(self.to_goals(goal)))
-        return self._in_chunks(points, lambda goals: self.policy.quasimetric.pairwise(self._embed(goals), target)[:, 0])
+        return self._in_chunks(points, lambda goals: self.policy.pairwise_distances(self._embed(goals), target)[:, 0])
 
     def plan(self, start: np.ndarray, goal: np.ndarray) -> Plan:
         """
@@ -101,7 +101,7 @@ class LearnedMap:
         return policy.keypoints.cpu().numpy()
 
     def _embed(self, goals: th.Tensor) -> th.Tensor:
-        return self.policy.embedder(self.policy.encode(goals))
+        return self.policy.embed(self.policy.locate(goals))
 
     def _tensor(self, goals: np.ndarray) -> th.Tensor:
         return th.as_tensor(goals, dtype=th.float32, device=self.policy.standard_keypoints.device)

@@ -50,8 +50,8 @@ def _distance_correlation(model: ProQ, maze: MazeGeometry, states: th.Tensor) ->
         return None
     rows = np.random.default_rng(SEED).integers(len(states), size=(2, N_PAIRS))
     points = [states[th.as_tensor(part, device=states.device)].to(model.device) for part in rows]
-    embedded = [model.policy.embedder(model.policy.encode(part)) for part in points]
-    learned = model.policy.quasimetric(*embedded).cpu().numpy()
+    embedded = [model.policy.embed(model.policy.locate(part)) for part in points]
+    learned = model.policy.distances(*embedded).cpu().numpy()
     starts, goals = (part.cpu().numpy().astype(np.float64) for part in points)
     walks = [maze.shortest_steps(start, goal) for start, goal in zip(starts, goals, strict=True)]
     true = np.array(walks, dtype=np.float64)

@@ -15,7 +15,9 @@ from proq_agent.planner import Hops, Routes
 from proq_agent.policies import ProQPolicy
 from proq_agent.progress import Snags
 from proq_agent.regions import Corner
+from proq_agent.row_policy import Ends, RowPolicy
 
+Locations = th.Tensor | np.ndarray  # an array for a single row on the CPU
 Box = tuple[Corner, Corner]
 N_SAMPLES = 1024  # points looked at to find places in a part of goal space
 MAX_PLACES = 64  # of these that are kept: each makes every plan a little slower while it is blocked
@@ -39,6 +41,7 @@ class _Goals(NamedTuple):
     embeddings: th.Tensor
     routes: Routes
     version: int
+    ends: Ends | None = None  # of a single goal
 
 
 class MapGraph(ChanceGraph):
@@ -116,6 +119,7 @@ class Navigator:
         self.graph.block(nodes=np.flatnonzero(barred))
         self.snags = self.graph.snags = Snags(self.graph, policy.distances, self.embeddings, slack=reach)
         self.graph.places = self.places
+        self.rows = RowPolicy.of(policy)
         self._goals: _Goals | None = None
 
     @th.no_grad()
@@ -130,7 +134,7 @@ class Navigator:
         samples = np.random.default_rng(0).uniform(low, high, (N_SAMPLES, self.points.shape[1]))
         points = np.concatenate([self.points, samples])
         points = points[inside(points)]
-        locations = self.policy.locate(th.as_tensor(points, dtype=th.float32, device=self.embeddings.device))
+        locations = self.policy.locate(self._tensor(points))
         reachable = self.policy.classifier(locations[:, : self.policy.latent_dim])[:, 0] > 0
         return self.policy.embed(locations[reachable][:MAX_PLACES])
 
@@ -149,36 +153,74 @@ class Navigator:
         :param target: ``[goal_dim]`` where it was heading
         :param cost: added to each of these hops
         """
-        points = th.as_tensor(np.stack([place, target]), dtype=th.float32, device=self.embeddings.device)
-        embeddings = self.policy.embed(self.policy.locate(points))
+        embeddings = self.policy.embed(self.policy.locate(self._tensor(np.stack([place, target]))))
         self.snags.add(embeddings[0], embeddings[1], cost)
 
     @th.no_grad()
-    def next_hops(self, achieved: th.Tensor, desired: np.ndarray) -> tuple[Hops, th.Tensor, th.Tensor]:
+    def next_hops(self, achieved: np.ndarray, desired: np.ndarray) -> tuple[Hops, Locations, Locations]:
         """
         The next target of each row.
 
-        :param achieved: ``[B, goal_dim]`` where the agents are, on the policy's device
+        :param achieved: ``[B, goal_dim]`` where the agents are
         :param desired: ``[B, goal_dim]`` where they want to be
-        :return: the chosen hops, and the locations of the agents and of their targets, see :meth:`ProQPolicy.locate`
+        :return: the chosen hops, and the locations of the agents and of their targets, for :meth:`act`
         """
         goals = self._known_goals(desired)
-        here = self.policy.locate(achieved)
-        hops = self._choose(goals, achieved, here)[0]
-        return hops, here, self._target_rows(self.locations, goals.locations, hops)
+        if self.rows is None or goals.ends is None:
+            locations = self.policy.locate(self._tensor(achieved))
+            hops = self._choose(goals, achieved, self.policy.embed(locations))[0]
+            return hops, locations, self._target_rows(self.locations, goals.locations, hops)
+        here = self.rows.locate(achieved)
+        embedding, coordinates = self.rows.embed(here)
+        distances = self.rows.distances(embedding, coordinates, goals.ends)[None]
+        embeddings = th.from_numpy(np.concatenate([embedding, coordinates], axis=1))
+        hops = self._cheapest(goals, achieved, embeddings, distances[:, :-1], distances[:, -1])[0]
+        return hops, here, goals.ends.locations[hops.target]
 
-    def _choose(self, goals: _Goals, achieved: th.Tensor, here: th.Tensor) -> tuple[Hops, np.ndarray, np.ndarray]:
-        """The hops, and the distances that they were chosen by: to each keypoint and to the goal."""
-        embeddings, points = self.policy.embed(here), achieved.cpu().numpy()
-        if len(points) == 1:  # one call instead of two
-            ends = th.cat([self.embeddings, goals.embeddings])
-            distances = self.policy.pairwise_distances(embeddings, ends).cpu().numpy()
-            to_keypoints, to_goal = distances[:, :-1], distances[:, -1]
-        else:
-            to_keypoints = self.policy.pairwise_distances(embeddings, self.embeddings).cpu().numpy()
-            to_goal = self.policy.distances(embeddings, goals.embeddings).cpu().numpy()
-        to_keypoints = self._passable(to_keypoints, points[:, None], self.points, embeddings[:, None], self.embeddings)
-        to_goal = self._passable(to_goal, points, goals.points, embeddings, goals.embeddings)
+    @th.no_grad()
+    def act(
+        self,
+        observations: np.ndarray,
+        here: Locations,
+        target: Locations,
+        deterministic: bool,
+        generator: th.Generator | None,
+    ) -> np.ndarray:
+        """
+        Head for targets.
+
+        :param observations: ``[B, observation_dim]``
+        :param here: what :meth:`next_hops` returned
+        :param target: likewise
+        :param deterministic: the mean action instead of a sample
+        :param generator: source of the samples
+        :return: ``[B, action_dim]``
+        """
+        if isinstance(here, np.ndarray) and isinstance(target, np.ndarray):
+            assert self.rows is not None
+            return self.rows.act(observations, here, target, deterministic, generator)
+        assert isinstance(here, th.Tensor) and isinstance(target, th.Tensor)
+        return self.policy.act(self._tensor(observations), here, target, deterministic, generator).cpu().numpy()
+
+    def _choose(
+        self, goals: _Goals, achieved: np.ndarray, embeddings: th.Tensor
+    ) -> tuple[Hops, np.ndarray, np.ndarray]:
+        """The hops, and the lengths that they were chosen by: to each keypoint and to the goal."""
+        to_keypoints = self.policy.pairwise_distances(embeddings, self.embeddings).cpu().numpy()
+        to_goal = self.policy.distances(embeddings, goals.embeddings).cpu().numpy()
+        return self._cheapest(goals, achieved, embeddings, to_keypoints, to_goal)
+
+    def _cheapest(
+        self,
+        goals: _Goals,
+        achieved: np.ndarray,
+        embeddings: th.Tensor,
+        to_keypoints: np.ndarray,
+        to_goal: np.ndarray,
+    ) -> tuple[Hops, np.ndarray, np.ndarray]:
+        starts = achieved[:, None], embeddings[:, None]
+        to_keypoints = self._passable(to_keypoints, starts[0], self.points, starts[1], self.embeddings)
+        to_goal = self._passable(to_goal, achieved, goals.points, embeddings, goals.embeddings)
         return self.graph.next_hops(goals.routes, to_keypoints, to_goal), to_keypoints, to_goal
 
     def _passable(
@@ -197,17 +239,17 @@ class Navigator:
         """The whole plan from one point of goal space to another; what is known of several goals stays known."""
         is_alone = self._goals is None or len(self._goals.points) == 1
         goals = self._known_goals(goal[None]) if is_alone else self._plan(goal[None])
-        achieved = th.as_tensor(start[None], device=self.embeddings.device)
-        hops, to_keypoints, to_goal = self._choose(goals, achieved, self.policy.locate(achieved))
+        embeddings = self.policy.embed(self.policy.locate(self._tensor(start[None])))
+        hops, to_keypoints, to_goal = self._choose(goals, start[None], embeddings)
         nodes = self.graph.path(goals.routes, to_keypoints[0], to_goal[0])
         probability = 1.0 if nodes[0] == self.graph.n_keypoints else float(goals.routes.odds[0, nodes[0]])
         points = self.targets(np.array(nodes), goal[None])
         return Plan(nodes, points, float(hops.cost[0]), probability, bool(hops.fallback[0]))
 
+    def _tensor(self, array: np.ndarray) -> th.Tensor:
+        return th.as_tensor(array, dtype=th.float32, device=self.embeddings.device)
+
     def _target_rows(self, keypoint_rows: th.Tensor, goal_rows: th.Tensor, hops: Hops) -> th.Tensor:
-        if len(hops.target) == 1:
-            row = int(hops.target[0])
-            return goal_rows if row == self.graph.n_keypoints else keypoint_rows[row : row + 1]
         target = th.as_tensor(hops.target, device=keypoint_rows.device)
         is_goal = target == self.graph.n_keypoints
         return th.where(is_goal[:, None], goal_rows, keypoint_rows[target.masked_fill(is_goal, 0)])
@@ -216,7 +258,11 @@ class Navigator:
         known = self._goals
         if known is None or known.version != self.graph.version or known.points.shape != desired.shape:
             self._goals = self._plan(desired)
-        elif not np.array_equal(known.points, desired):
+        elif np.array_equal(known.points, desired):
+            pass
+        elif len(desired) == 1:
+            self._goals = self._plan(desired)
+        else:
             changed = np.flatnonzero((known.points != desired).any(axis=1))
             new = self._plan(desired[changed])
             rows = th.as_tensor(changed, device=new.embeddings.device)
@@ -231,12 +277,18 @@ class Navigator:
         return self._goals
 
     def _plan(self, desired: np.ndarray) -> _Goals:
-        points = th.as_tensor(desired, dtype=th.float32, device=self.embeddings.device)
-        locations = self.policy.locate(points)
+        locations = self.policy.locate(self._tensor(desired))
         embeddings = self.policy.embed(locations)
         to_goal = self.policy.pairwise_distances(self.embeddings, embeddings).T.cpu().numpy()
         to_goal = self._passable(to_goal, self.points, desired[:, None], self.embeddings, embeddings[:, None])
-        return _Goals(desired.copy(), locations, embeddings, self.graph.routes(to_goal), self.graph.version)
+        ends = self._ends(locations, embeddings) if len(desired) == 1 and self.rows is not None else None
+        return _Goals(desired.copy(), locations, embeddings, self.graph.routes(to_goal), self.graph.version, ends)
+
+    def _ends(self, goal_location: th.Tensor, goal_embedding: th.Tensor) -> Ends:
+        embeddings = th.cat([self.embeddings, goal_embedding]).numpy()
+        n = embeddings.shape[1] - self.points.shape[1]
+        locations = th.cat([self.locations, goal_location]).numpy()
+        return Ends(locations, np.ascontiguousarray(embeddings[:, :n]), np.ascontiguousarray(embeddings[:, n:]))
 
 
 def _outcomes(chance_edges: Sequence[ChanceEdge], first_exit: int) -> np.ndarray:

@@ -5,9 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 
-import numpy as np
 import torch as th
-from scipy.special import ndtr
 from torch import nn
 
 
@@ -41,17 +39,13 @@ class MLP(nn.Module):
         self.norms = nn.ModuleList(nn.LayerNorm(b) if layer_norm else nn.Identity() for b in hidden_sizes)
         self.output = nn.Linear(widths[-1], output_dim)
         self.skips = [residual and a == b for a, b in itertools.pairwise(widths)]
-        self.layer_norm = layer_norm
         self.dropout = dropout
-        self._viewed = 0  # where the tensors of `_views` are
 
     def forward(self, x: th.Tensor, generator: th.Generator | None = None) -> th.Tensor:
         """
         :param x: ``[..., input_dim]``
         :param generator: source of the dropout masks, so that they do not depend on torch's global state
         """
-        if not (self.training or self.layer_norm or th.is_grad_enabled()) and x.device.type == "cpu" and len(x) == 1:
-            return th.from_numpy(self._forward_row(x.detach().numpy()))
         for layer, norm, skip in zip(self.hidden, self.norms, self.skips, strict=True):
             h = nn.functional.gelu(norm(layer(x)))
             if self.dropout and self.training:
@@ -60,24 +54,9 @@ class MLP(nn.Module):
             x = x + h if skip else h
         return self.output(x)
 
-    def _forward_row(self, x: np.ndarray) -> np.ndarray:
-        """The same for a single row in NumPy: PyTorch spends more on calling so small a layer than on computing it."""
-        *hidden, (output_weight, output_bias) = self._row_views()
-        for (weight, bias), skip in zip(hidden, self.skips, strict=True):
-            h = x @ weight
-            h += bias
-            h *= ndtr(h)  # GELU
-            x = x + h if skip else h
-        return x @ output_weight + output_bias
-
-    def _row_views(self) -> list[tuple[np.ndarray, np.ndarray]]:
-        """Transposed weights and biases of each layer: they follow in-place changes, and new tensors are noticed."""
-        address = self.output.bias.data_ptr()
-        if address != self._viewed:
-            layers = [*self.hidden, self.output]
-            self._views = [(layer.weight.detach().numpy().T, layer.bias.detach().numpy()) for layer in layers]
-            self._viewed = address
-        return self._views
+    def layers(self) -> list[nn.Linear]:
+        """Hidden layers and output."""
+        return [*self.hidden, self.output]
 
 
 class Standardise(nn.Module):

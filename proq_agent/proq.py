@@ -335,8 +335,9 @@ class ProQ(OfflineAlgorithm):
         batch = self.dataset.sample(self.batch_size, self.generator, self._sampling)
         located = None
         if progress < self.map_fraction:
-            located, *map_loss = self._map_loss(batch)
-            self._descend(self.map_optimizer, *map_loss, rate=self.lr_schedule(1 - progress / self.map_fraction))
+            located, loss, violations, metrics = self._map_loss(batch)
+            rate = self.lr_schedule(1 - progress / self.map_fraction)
+            self._descend(self.map_optimizer, loss, violations, metrics, rate)
             if self.num_timesteps >= self.keypoint_start and self.num_timesteps % self.keypoint_freq == 0:
                 self._move_keypoints()
         if 1.0 - progress <= self.actor_fraction:
@@ -478,21 +479,19 @@ class ProQ(OfflineAlgorithm):
         :return: the action (or a batch of them), and the ``state`` for the next call
         """
         arrays, single = check_observation(observation, self.observation_space)
-        tensors = {key: th.from_numpy(arrays[key]).to(self.device) for key in ("observation", "achieved_goal")}
-        achieved, desired = tensors["achieved_goal"], arrays["desired_goal"]
-        hops, here, target = self.navigator.next_hops(achieved, desired)
+        achieved, desired = arrays["achieved_goal"], arrays["desired_goal"]
+        navigator = self.navigator
+        hops, here, target = navigator.next_hops(achieved, desired)
         if self.patience is not None:
-            targets = self.navigator.targets(hops.target, desired)
+            targets = navigator.targets(hops.target, desired)
             known = None if state is None else Progress(*state)
             state, stuck = ProgressMonitor(self.patience).watch(
-                self.navigator, arrays["achieved_goal"], desired, targets, hops.cost, known, episode_start
+                navigator, achieved, desired, targets, hops.cost, known, episode_start
             )
             if stuck:
-                _, here, target = self.navigator.next_hops(achieved, desired)
-        with th.no_grad():
-            actions = self.policy.act(tensors["observation"], here, target, deterministic, self.acting_generator)
-        result = actions.cpu().numpy()
-        return (result[0] if single else result), state
+                _, here, target = navigator.next_hops(achieved, desired)
+        actions = navigator.act(arrays["observation"], here, target, deterministic, self.acting_generator)
+        return (actions[0] if single else actions), state
 
     def plan(self, start: np.ndarray, goal: np.ndarray) -> Plan:
         """

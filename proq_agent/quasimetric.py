@@ -136,7 +136,7 @@ def _check(x: th.Tensor, y: th.Tensor, alpha: th.Tensor, n_components: int) -> N
 
 
 @functools.cache
-def _kernels() -> ModuleType | None:
+def cpu_kernels() -> ModuleType | None:
     """The module of CPU kernels, imported when first needed; None where Numba is missing or does not work."""
     try:
         from proq_agent import iqe_kernels
@@ -152,7 +152,7 @@ def _choose(implementation: Implementation, x: th.Tensor) -> Implementation:
     if implementation not in ("auto", "cpu"):
         raise ValueError(f'implementation={implementation!r} is none of "auto", "reference", "torch", "cpu"')
     suitable = x.device.type == "cpu" and x.dtype in (th.float32, th.float64) and not th.compiler.is_compiling()
-    if suitable and _kernels() is not None:
+    if suitable and cpu_kernels() is not None:
         return "cpu"
     if implementation == "auto":
         return "torch"
@@ -208,7 +208,7 @@ def _lengths_by_masks(x: th.Tensor, y: th.Tensor) -> th.Tensor:
 
 def _kernel_max_mean(x: th.Tensor, y: th.Tensor, n_components: int) -> tuple[th.Tensor, th.Tensor, th.Tensor]:
     """Longest union length, mean length and longest component of each pair, by the CPU kernels."""
-    kernels = _kernels()
+    kernels = cpu_kernels()
     assert kernels is not None
     shape = _broadcast(x, y)
     rows_and_pairs = _rows_and_pairs(x, y, shape)
@@ -232,7 +232,7 @@ class _KernelMaxMean(th.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad_largest: th.Tensor, grad_mean: th.Tensor) -> tuple[th.Tensor, th.Tensor, None]:
-        kernels = _kernels()
+        kernels = cpu_kernels()
         assert kernels is not None
         x, y, longest = ctx.saved_tensors
         grad_x, grad_y = kernels.backward(

@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import copy
-
 import pytest
 import torch as th
 
@@ -67,25 +65,3 @@ def test_fourier_features_append_sines_and_cosines():
 def test_impossible_dropout_is_refused():
     with pytest.raises(ValueError, match="dropout"):
         MLP(1, [1], 1, dropout=1.0)
-
-
-@pytest.mark.parametrize("residual", [True, False])
-def test_a_single_row_is_computed_as_in_a_batch_whatever_happens_to_the_weights(residual):
-    network, other = (MLP(3, [16, 16], 5, residual=residual).eval() for _ in range(2))
-    x = th.randn(4, 3)
-
-    def check(network: MLP) -> None:
-        with th.no_grad():
-            for k in range(4):
-                assert th.allclose(network(x[k : k + 1]), network(x)[k : k + 1], atol=1e-6)
-
-    check(network)
-    with th.no_grad():
-        network.hidden[0].weight.mul_(2.0)
-    check(network)
-    twin = copy.deepcopy(network)
-    twin.load_state_dict(other.state_dict())
-    check(twin)
-    check(network)
-    network.load_state_dict(other.state_dict(), assign=True)
-    check(network)

@@ -61,6 +61,24 @@ def move_keypoints(
 
 
 @th.no_grad()
+def settle_keypoints(policy: ProQPolicy, goals: th.Tensor, chunk: int = 1 << 16) -> None:
+    """
+    Put every keypoint on the nearest state of the data: ψ is not right everywhere, and nobody can stand in a wall.
+
+    :param policy: whose keypoints move
+    :param goals: ``[rows, goal_dim]``, every state as a point in goal space
+    :param chunk: states that are compared at a time
+    """
+    nearest, least = policy.standard_keypoints, th.full_like(policy.standard_keypoints[:, 0], th.inf)
+    for part in goals.split(chunk):
+        states = policy.goal_scaler(part)
+        distances, rows = th.cdist(policy.standard_keypoints, states).min(dim=1)
+        nearest = th.where((distances < least)[:, None], states[rows], nearest)
+        least = th.minimum(distances, least)
+    policy.standard_keypoints.copy_(nearest)
+
+
+@th.no_grad()
 def diagnose_keypoints(policy: ProQPolicy, graph: KeypointGraph) -> dict[str, float]:
     """
     How well the keypoints cover the space: is each in distribution, are they evenly spread, does the graph connect?

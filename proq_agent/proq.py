@@ -16,7 +16,7 @@ from proq_agent.chance import find_unpredictable
 from proq_agent.chance_edges import ChanceEdge, cluster_chance
 from proq_agent.dataset import GoalBatch, GoalDataset, GoalSampling
 from proq_agent.goal_spaces import action_space_of, check_goal_spaces, check_observation, observation_space_of
-from proq_agent.keypoints import diagnose_keypoints, move_keypoints, place_keypoints
+from proq_agent.keypoints import diagnose_keypoints, move_keypoints, place_keypoints, settle_keypoints
 from proq_agent.multipliers import Multipliers
 from proq_agent.navigator import Navigator, Plan
 from proq_agent.offline import OfflineAlgorithm
@@ -62,7 +62,7 @@ class ProQ(OfflineAlgorithm):
         :class:`~proq_agent.progress.ProgressMonitor`; None trusts the map for ever, as the paper does
     :param temperature: α of the advantage-weighted regression
     :param map_fraction: share of the updates, the first ones, in which φ, d, ψ and the keypoints are learned; then the
-        actor goes on alone, on a map that no longer moves
+        keypoints settle on the nearest states of the data, and the actor goes on alone, on a map that no longer moves
     :param actor_fraction: share of the updates, the last ones, in which the actor is learned; the learning rate of map
         and actor follows the share of each
     :param discount: actor goals lie 1 / (1 - discount) steps ahead on average
@@ -340,6 +340,8 @@ class ProQ(OfflineAlgorithm):
             self._descend(self.map_optimizer, loss, violations, metrics, rate)
             if self.num_timesteps >= self.keypoint_start and self.num_timesteps % self.keypoint_freq == 0:
                 self._move_keypoints()
+            if self.map_fraction < 1.0 and self.num_timesteps + 1 >= self.map_fraction * self._total_timesteps:
+                settle_keypoints(self.policy, self.dataset.achieved_goals)  # the map is finished
         if 1.0 - progress <= self.actor_fraction:
             actor_loss = self._actor_loss(batch, located or self._locate(batch))
             self._descend(

@@ -20,6 +20,7 @@ from stable_baselines3.common.monitor import Monitor
 
 from proq_agent import GoalDataset, ProQ
 from proq_agent.checkpoint import CheckpointError
+from proq_agent.keypoints import settle_keypoints
 
 
 def parameters(model: ProQ) -> dict[str, th.Tensor]:
@@ -59,6 +60,25 @@ def test_keypoints_stay_frozen_until_their_start_and_inside_the_data(tiny):
     assert not th.equal(before, model.policy.keypoints)
     low, high = model.dataset.achieved_goals.aminmax(dim=0)
     assert (model.policy.keypoints >= low - 1e-4).all() and (model.policy.keypoints <= high + 1e-4).all()
+
+
+def test_keypoints_settle_on_states_of_the_data_when_the_map_is_finished(tiny, walks):
+    model = tiny(map_fraction=0.5, keypoint_learning_rate=1.0)
+    before = model.policy.keypoints.clone()
+    model.learn(8, log_interval=None)
+    to_data = th.cdist(model.policy.keypoints, walks.achieved_goals).amin(dim=1)
+    assert to_data.max() < 1e-4 and not th.allclose(before, model.policy.keypoints)
+
+
+@pytest.mark.parametrize("chunk", [7, 10_000])
+def test_a_keypoint_settles_on_the_nearest_state(tiny, walks, chunk):
+    policy = tiny().policy
+    points = policy.goal_scaler(th.rand(8, 2, generator=th.Generator().manual_seed(0)) * 5.0)
+    policy.standard_keypoints.copy_(points)
+    settle_keypoints(policy, walks.achieved_goals, chunk)
+    states = policy.goal_scaler(walks.achieved_goals)
+    least = th.cdist(points, states).amin(dim=1)
+    assert th.allclose((policy.standard_keypoints - points).norm(dim=1), least, atol=1e-5)
 
 
 def test_without_the_barrier_only_repulsion_moves_the_keypoints(tiny):
@@ -113,7 +133,9 @@ def test_map_and_actor_learn_in_their_shares_of_the_updates(tiny):
 
     snapshots: list[dict[str, th.Tensor]] = []
     rates: list[float] = []
-    model = tiny(map_fraction=0.5, actor_fraction=0.75, learning_rate=lambda progress: progress)
+    model = tiny(
+        map_fraction=0.5, actor_fraction=0.75, learning_rate=lambda progress: progress, keypoint_learning_rate=1.0
+    )
     model.learn(8, callback=Snapshots(), log_interval=None)
     for name, first in snapshots[0].items():
         if name.startswith(("actor.", "log_std")):

@@ -30,6 +30,7 @@ class TaskEvalCallback(EventCallback):
     :param make_env: makes an environment for a task
     :param tasks: the tasks' numbers
     :param eval_freq: evaluate when the number of updates is a multiple of this
+    :param eval_start: but not up to this number of updates
     :param n_eval_episodes: episodes of each task, for each way of acting
     :param seed: of every evaluation, so that they are comparable
     :param n_envs: see :func:`~proq_agent.evaluation.evaluate_tasks`
@@ -47,6 +48,7 @@ class TaskEvalCallback(EventCallback):
         eval_freq: int = 1000,
         n_eval_episodes: int = 5,
         *,
+        eval_start: int = 0,
         seed: int = 0,
         n_envs: int | None = None,
         best_model_save_path: str | Path | None = None,
@@ -60,7 +62,7 @@ class TaskEvalCallback(EventCallback):
             raise ValueError(f"eval_freq must be at least 1, got {eval_freq}")
         self.pool = make_env if isinstance(make_env, EnvPool) else EnvPool(make_env)
         self.tasks = tasks
-        self.eval_freq = eval_freq
+        self.eval_freq, self.eval_start = eval_freq, eval_start
         self.n_eval_episodes = n_eval_episodes
         self.seed = seed
         self.n_envs = n_envs
@@ -82,7 +84,7 @@ class TaskEvalCallback(EventCallback):
             self.callback_on_new_best.init_callback(self.model)
 
     def _on_step(self) -> bool:
-        if self.num_timesteps % self.eval_freq != 0:
+        if self.num_timesteps % self.eval_freq != 0 or self.num_timesteps <= self.eval_start:
             return True
         sampled, deterministic = evaluate_both(
             self.model, self.pool, self.tasks, self.n_eval_episodes, seed=self.seed, n_envs=self.n_envs

@@ -28,7 +28,7 @@ class Plan(NamedTuple):
 
     nodes: list[int]  #: keypoints, entrances, and last the goal itself, ``graph.n_keypoints``
     points: np.ndarray  #: ``[nodes, goal_dim]``
-    cost: float  #: steps expected
+    cost: float  #: steps expected, with ``caution`` somewhat more
     probability: float  #: of reaching the goal; below one where a lottery cannot be avoided
     fallback: bool  #: it needs a hop beyond ``max_hop``, or there is no way at all
 

@@ -68,6 +68,13 @@ def test_evaluating_does_not_change_what_is_learned() -> None:
         assert th.equal(a, b)
 
 
+def test_evaluations_wait_for_their_start(tmp_path):
+    callback = TaskEvalCallback(TinyGoalEnv, (1,), 2, n_eval_episodes=1, eval_start=4, log_path=tmp_path)
+    tiny_model().learn(8, callback=callback)
+    with np.load(tmp_path / "evaluations.npz") as file:
+        assert file["timesteps"].tolist() == [6, 8]
+
+
 def test_training_stops_at_a_success_threshold() -> None:
     stop = StopTrainingOnRewardThreshold(reward_threshold=0.9)
     always = lambda task: TinyGoalEnv(task, reach=10.0)  # noqa: E731

@@ -94,12 +94,14 @@ class TrainingRun:
         if args.save_freq != -1:
             callbacks.append(CheckpointCallback(args.save_freq or max(total // CHECKPOINTS, 1), str(folder.path)))
         if args.eval_freq != -1:
+            start = round(total * (1.0 - model.actor_fraction))  # until then there is nothing to see
             callbacks.append(
                 TaskEvalCallback(
                     self.pool,
                     self.tasks,
-                    args.eval_freq or max(total // EVALUATIONS, 1),
+                    args.eval_freq or max((total - start) // EVALUATIONS, 1),
                     min(args.eval_episodes, EPISODES_WHILE_TRAINING),
+                    eval_start=start,
                     seed=args.seed,
                     n_envs=args.n_eval_envs,
                     best_model_save_path=folder.path,

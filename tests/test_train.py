@@ -33,7 +33,7 @@ def run_folders() -> list[Path]:
 
 
 def test_a_run_leaves_agent_logs_and_record(workplace: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(command("-n", 12, "--eval-freq", 4, "--save-freq", 5, "--log-interval", 3, "--seed", 7)) == 0
+    assert main(command("-n", 12, "--eval-freq", 3, "--save-freq", 5, "--log-interval", 3, "--seed", 7)) == 0
     folder = find_run(Path("logs"), "proq", ENV)
     assert folder.path == Path(f"logs/proq/{NAME}_1")
     files = {str(path.relative_to(folder.path)) for path in folder.path.rglob("*") if path.is_file()}
@@ -48,12 +48,12 @@ def test_a_run_leaves_agent_logs_and_record(workplace: Path, capsys: pytest.Capt
     assert config["hyperparams"]["n_timesteps"] == 12
     assert config["hyperparams"]["learning_rate"] == "lin_0.001_5e-05"
     assert config["hyperparams"]["policy_kwargs"]["hidden_sizes"] == [16]
-    assert config["hyperparams"]["discount"] == 0.99  # a default of the constructor
+    assert config["hyperparams"]["compliance"] == 0.05  # a default of the constructor
     assert config["dataset"]["source"] == "file" and len(config["dataset"]["sha256"]) == 64
     assert config["versions"]["torch"] == th.__version__
     assert {"git_commit", "machine"} <= set(config)
     assert config["training"]["updates"] == 12
-    assert "--eval-freq 4" in folder.config.with_name("command.txt").read_text()
+    assert "--eval-freq 3" in folder.config.with_name("command.txt").read_text()
     assert yaml.safe_load(folder.config.with_name("args.yml").read_text())["save_freq"] == 5
 
     model = ProQ.load(folder.agent)
@@ -64,11 +64,9 @@ def test_a_run_leaves_agent_logs_and_record(workplace: Path, capsys: pytest.Capt
 
     with open(folder.progress) as file:
         rows = list(csv.DictReader(file))
-    assert [row["time/total_timesteps"] for row in rows if row["train/actor_loss"]] == ["3", "6", "9", "12"]
-    assert [row["time/total_timesteps"] for row in rows if row["eval/success_rate"]] == [
-        "8",
-        "12",
-    ]  # the actor begins at 7
+    assert [row["time/total_timesteps"] for row in rows if row["train/n_updates"]] == ["3", "6", "9", "12"]
+    # The actor begins at 7.
+    assert [row["time/total_timesteps"] for row in rows if row["eval/success_rate"]] == ["9", "12"]
     shown = capsys.readouterr().out
     for text in ("n_keypoints", "deterministic", "sampled", str(folder.agent), str(folder.map)):
         assert text in shown

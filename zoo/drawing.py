@@ -146,7 +146,7 @@ def draw_plan(
 def _describe_plan(plan: Plan, max_hop: float) -> str:
     if np.isinf(plan.cost):
         return "no route"
-    hops = f"{len(plan.nodes)} hop{'s' * (len(plan.nodes) != 1)}, {plan.cost:.0f} steps"
+    hops = f"{len(plan.nodes)} hop{'s' * (len(plan.nodes) != 1)}, cost {plan.cost:.0f}"
     return f"{hops} (no route with hops of at most {max_hop:g} steps)" if plan.fallback else hops
 
 

@@ -108,7 +108,7 @@ def draw_plans(path: Path, model: ProQ, plans: dict[str, Plan], start: np.ndarra
                 axes.annotate("", end, begin, arrowprops=arrow, zorder=4)
             axes.scatter(*start, s=40, c=BLUE, edgecolors="black", linewidths=0.6, zorder=6)
             axes.scatter(*stops[-1], marker="*", s=110, c=GREEN, edgecolors="black", linewidths=0.6, zorder=6)
-            axes.set_title(f"{title}: {plan.cost:.0f} steps")
+            axes.set_title(f"{title}: cost {plan.cost:.0f}")
 
 
 def walled_off(args: argparse.Namespace) -> None:
@@ -156,7 +156,7 @@ def build_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--tasks", type=int, nargs="+", default=[2, 4], metavar="N", help="tasks to play")
     parser.add_argument("--episodes", type=int, default=5, metavar="N", help="of each task (default: %(default)s)")
-    parser.add_argument("--patience", type=int, default=40, help="steps without progress (default: %(default)s)")
+    parser.add_argument("--patience", type=int, default=20, help="steps without progress (default: %(default)s)")
     parser.add_argument("--deterministic", action="store_true", help="mean actions instead of sampled ones")
     parser.add_argument("--seed", type=int, default=0, help="of the episodes (default: %(default)s)")
     parser.add_argument("--plot", type=Path, metavar="FILE", help="draw the plans before, told and found out")

@@ -221,7 +221,7 @@ def test_falls_back_to_torch_without_numba(monkeypatch):
     monkeypatch.setitem(sys.modules, "numba", None)
     monkeypatch.delitem(sys.modules, "proq_agent.iqe_kernels")
     monkeypatch.delattr("proq_agent.iqe_kernels")
-    monkeypatch.setattr(quasimetric, "_kernels", functools.cache(quasimetric._kernels.__wrapped__))
+    monkeypatch.setattr(quasimetric, "cpu_kernels", functools.cache(quasimetric.cpu_kernels.__wrapped__))
     x, y, alpha = th.zeros(1, 4), th.ones(1, 4), th.tensor(0.5)
     assert iqe(x, y, alpha, n_components=2).item() == 1
     with pytest.raises(ValueError, match="pip install numba"):

@@ -69,10 +69,11 @@ def settle_keypoints(policy: ProQPolicy, goals: th.Tensor, chunk: int = 1 << 16)
     :param goals: ``[rows, goal_dim]``, every state as a point in goal space
     :param chunk: states that are compared at a time
     """
-    nearest, least = policy.standard_keypoints, th.full_like(policy.standard_keypoints[:, 0], th.inf)
+    keypoints = nearest = policy.standard_keypoints.detach()
+    least = th.full_like(keypoints[:, 0], th.inf)
     for part in goals.split(chunk):
         states = policy.goal_scaler(part)
-        distances, rows = th.cdist(policy.standard_keypoints, states).min(dim=1)
+        distances, rows = th.cdist(keypoints, states).min(dim=1)
         nearest = th.where((distances < least)[:, None], states[rows], nearest)
         least = th.minimum(distances, least)
     policy.standard_keypoints.copy_(nearest)

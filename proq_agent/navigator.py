@@ -218,8 +218,8 @@ class Navigator:
         to_keypoints: np.ndarray,
         to_goal: np.ndarray,
     ) -> tuple[Hops, np.ndarray, np.ndarray]:
-        starts = achieved[:, None], embeddings[:, None]
-        to_keypoints = self._passable(to_keypoints, starts[0], self.points, starts[1], self.embeddings)
+        points, ends = self.points, self.embeddings
+        to_keypoints = self._passable(to_keypoints, achieved[:, None], points, embeddings[:, None], ends)
         to_goal = self._passable(to_goal, achieved, goals.points, embeddings, goals.embeddings)
         return self.graph.next_hops(goals.routes, to_keypoints, to_goal), to_keypoints, to_goal
 
@@ -256,11 +256,10 @@ class Navigator:
 
     def _known_goals(self, desired: np.ndarray) -> _Goals:
         known = self._goals
-        if known is None or known.version != self.graph.version or known.points.shape != desired.shape:
-            self._goals = self._plan(desired)
-        elif np.array_equal(known.points, desired):
-            pass
-        elif len(desired) == 1:
+        is_fresh = known is not None and known.version == self.graph.version
+        if known is not None and is_fresh and np.array_equal(known.points, desired):
+            return known
+        if known is None or not is_fresh or known.points.shape != desired.shape or len(desired) == 1:
             self._goals = self._plan(desired)
         else:
             changed = np.flatnonzero((known.points != desired).any(axis=1))
@@ -273,7 +272,6 @@ class Navigator:
                 Routes(*(_replaced(old, changed, part) for old, part in zip(known.routes, new.routes, strict=True))),
                 known.version,
             )
-        assert self._goals is not None
         return self._goals
 
     def _plan(self, desired: np.ndarray) -> _Goals:

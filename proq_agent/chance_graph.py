@@ -22,6 +22,7 @@ class ChanceGraph(KeypointGraph):
     :param reach: likewise
     :param points: likewise
     :param caution: likewise
+    :param barred: likewise
     :param entrances: nodes that are entrances
     :param outcomes: ``[entrances, nodes]`` probability of landing at each node, rows sum to one
     """
@@ -33,6 +34,7 @@ class ChanceGraph(KeypointGraph):
         reach: float = 0.0,
         points: np.ndarray | None = None,
         caution: float = 0.0,
+        barred: Sequence[int] | np.ndarray = (),
         *,
         entrances: Sequence[int] | np.ndarray = (),
         outcomes: np.ndarray | None = None,
@@ -40,19 +42,19 @@ class ChanceGraph(KeypointGraph):
         self.entrances = np.asarray(entrances, dtype=np.intp)
         walkable = np.array(distances, dtype=np.float64)
         walkable[self.entrances] = np.inf  # nobody walks on from an entrance
-        super().__init__(walkable, max_hop, reach, points, caution)
-        n = (len(self.entrances), self.n_keypoints)
+        super().__init__(walkable, max_hop, reach, points, caution, barred)
+        n = (len(self.entrances), self.n_nodes)
         self.outcomes = np.zeros(n) if outcomes is None else np.asarray(outcomes, dtype=np.float64)
         if self.outcomes.shape != n or not np.allclose(self.outcomes.sum(axis=1), 1.0) or (self.outcomes < 0).any():
             raise ValueError(
                 f"outcomes must be {n} probabilities with rows that sum to one, got {self.outcomes.shape}."
             )
 
-    def routes(self, to_goal: np.ndarray) -> Routes:
+    def routes(self, to_goal: np.ndarray, penalties: np.ndarray | float = 0.0) -> Routes:
         """As :meth:`KeypointGraph.routes`, by way of entrances where that is surer or, if as sure, shorter."""
         to_goal = np.array(to_goal, dtype=np.float64, ndmin=2)
         to_goal[:, self.entrances] = np.inf
-        walk = super().routes(to_goal)
+        walk = super().routes(to_goal, penalties)
         if not len(self.entrances):
             return walk
         to_entrances = self.costs[:, self.entrances].copy()
@@ -64,7 +66,7 @@ class ChanceGraph(KeypointGraph):
         for row in range(len(to_goal)):
             node_ranks, node_costs, ticket = self._values(walk.costs[row], sure[row], to_entrances)
             costs[row], ranks[row] = node_costs, node_ranks
-            nodes = np.arange(self.n_keypoints)
+            nodes = np.arange(self.n_nodes)
             successors[row] = np.where(ticket < 0, walk.successors[row], towards[np.maximum(ticket, 0), nodes])
         successors[:, self.entrances] = -1  # the plan ends here; what comes next, chance decides
         return Routes(costs, successors, ranks, walk.stretched)

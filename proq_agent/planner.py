@@ -81,6 +81,7 @@ class KeypointGraph:
     :param max_hop: longest hop allowed, the first and the last included
     :param reach: a keypoint at most this far is reached, and its successor becomes the target
     :param points: ``[K, goal_dim]`` keypoints in goal space; needed only to block by box or region
+    :param barred: nodes that no plan may use, whatever is blocked or unblocked
     :param caution: a hop as long as ``max_hop`` costs 1 + caution times its length, shorter ones proportionally less on
         top. Of many learned distances a search for the shortest finds those that are too short, above all around
         corners; long hops are the less reliable ones
@@ -93,6 +94,7 @@ class KeypointGraph:
         reach: float = 0.0,
         points: np.ndarray | None = None,
         caution: float = 0.0,
+        barred: _Indices = (),
     ) -> None:
         self.distances = np.array(distances, dtype=np.float64)  # a copy: the caller may go on training
         if self.distances.ndim != 2 or not 0 < len(self.distances) == self.distances.shape[1]:
@@ -103,13 +105,14 @@ class KeypointGraph:
             raise ValueError(
                 f"max_hop must be positive, reach and caution non-negative, got {max_hop}, {reach} and {caution}."
             )
-        self.n_keypoints = len(self.distances)
+        self.n_nodes = len(self.distances)
         self.max_hop = float(max_hop)
         self.reach = float(reach)
         self.caution = float(caution)
         self.points = None if points is None else np.array(points, dtype=np.float64)
-        if self.points is not None and (self.points.ndim != 2 or len(self.points) != self.n_keypoints):
-            raise ValueError(f"points must be [{self.n_keypoints}, goal_dim], got {self.points.shape}.")
+        if self.points is not None and (self.points.ndim != 2 or len(self.points) != self.n_nodes):
+            raise ValueError(f"points must be [{self.n_nodes}, goal_dim], got {self.points.shape}.")
+        self._barred = self._indices(barred, "barred")
         self.version = 0  #: grows with every change; Routes of an older version are stale
         self._changes: dict[int, _Change] = {}
         self._handles = count()
@@ -118,8 +121,9 @@ class KeypointGraph:
 
     @cached_property
     def blocked(self) -> np.ndarray:
-        """``[K]`` keypoints that are blocked now."""
-        mask = np.zeros(self.n_keypoints, dtype=bool)
+        """``[K]`` keypoints that are barred or blocked now."""
+        mask = np.zeros(self.n_nodes, dtype=bool)
+        mask[self._barred] = True
         for change in self._changes.values():
             mask[change.nodes] = True
         return mask
@@ -147,20 +151,26 @@ class KeypointGraph:
         """What hops of these lengths cost in a plan."""
         return distances * (1.0 + self.caution / self.max_hop * distances) if self.caution else distances
 
-    def routes(self, to_goal: np.ndarray) -> Routes:
+    @property
+    def longest_way(self) -> float:
+        """No plan without penalties costs more, but for a fallback's long hops."""
+        return float(self.hop_costs(np.float64(self.max_hop)) * (self.n_nodes + 1))
+
+    def routes(self, to_goal: np.ndarray, penalties: np.ndarray | float = 0.0) -> Routes:
         """
         Shortest routes from every keypoint to each goal.
 
         :param to_goal: ``[B, K]`` (or ``[K]``) distances from each keypoint to each goal
+        :param penalties: likewise, what these last hops cost beyond their length
         """
         to_goal = np.atleast_2d(np.asarray(to_goal, dtype=np.float64))
-        if to_goal.ndim != 2 or to_goal.shape[1] != self.n_keypoints or np.isnan(to_goal).any():
-            raise ValueError(f"to_goal must be [B, {self.n_keypoints}] without NaN, got {to_goal.shape}.")
+        if to_goal.ndim != 2 or to_goal.shape[1] != self.n_nodes or np.isnan(to_goal).any():
+            raise ValueError(f"to_goal must be [B, {self.n_nodes}] without NaN, got {to_goal.shape}.")
         to_goal = np.where(self.blocked, np.inf, to_goal)
-        hop_costs = self.hop_costs(to_goal)
+        hop_costs = self.hop_costs(to_goal) + penalties
         last_hop = np.where(to_goal <= self.max_hop, hop_costs, np.inf)
         far = np.flatnonzero(np.isinf(last_hop).all(axis=1))
-        nearest = to_goal[far].argmin(axis=1)
+        nearest = hop_costs[far].argmin(axis=1)
         last_hop[far, nearest] = hop_costs[far, nearest]
         # Taken off and added at the end: a last hop far longer than the edges would drown their differences.
         offset = last_hop.min(axis=1, keepdims=True)
@@ -168,27 +178,37 @@ class KeypointGraph:
         last_hop -= offset
         costs, _ = min_plus(self.costs, last_hop)
         onward, successors = min_plus(self.weights, costs)
-        successors[last_hop <= onward] = self.n_keypoints
+        successors[last_hop <= onward] = self.n_nodes
         successors[np.isinf(costs)] = -1
         stretched = np.zeros(len(to_goal), dtype=bool)
         stretched[far] = True
         costs += offset
         return Routes(costs, successors, costs, stretched)
 
-    def next_hops(self, routes: Routes, from_state: np.ndarray, state_to_goal: np.ndarray) -> Hops:
+    def next_hops(
+        self,
+        routes: Routes,
+        from_state: np.ndarray,
+        state_to_goal: np.ndarray,
+        penalties: np.ndarray | float = 0.0,
+        goal_penalties: np.ndarray | float = 0.0,
+    ) -> Hops:
         """
         Choose the next node for each state: the cheapest of the keypoints and the goal within ``max_hop``.
 
         :param routes: routes to the goal of each state
         :param from_state: ``[B, K]`` distances from each state to each keypoint
         :param state_to_goal: ``[B]`` distance from each state to its own goal
+        :param penalties: ``[B, K]`` what the hops to the keypoints cost beyond their length
+        :param goal_penalties: ``[B]`` likewise, of the hop to the goal
         """
-        goal = self.n_keypoints
+        goal = self.n_nodes
         rows = np.arange(len(from_state))
-        first_hop = self.hop_costs(from_state)
+        first_hop = self.hop_costs(from_state) + penalties
+        to_goal = self.hop_costs(state_to_goal) + goal_penalties
         ranks = np.where(from_state <= self.max_hop, first_hop + routes.ranks, np.inf)
         target = ranks.argmin(axis=1)
-        direct_cost = np.where(state_to_goal <= self.max_hop, self.hop_costs(state_to_goal), np.inf)
+        direct_cost = np.where(state_to_goal <= self.max_hop, to_goal, np.inf)
         direct = direct_cost <= ranks[rows, target]
         cost = np.where(direct, direct_cost, first_hop[rows, target] + routes.costs[rows, target])
         cost[np.isinf(ranks[rows, target]) & ~direct] = np.inf
@@ -197,7 +217,7 @@ class KeypointGraph:
         lost = np.isinf(cost)
         if lost.any():
             fallback |= lost
-            target[lost], cost[lost] = self._nearest(routes.costs[lost], from_state[lost], state_to_goal[lost])
+            target[lost], cost[lost] = self._nearest(routes.costs[lost], first_hop[lost], to_goal[lost])
         if self.reach >= from_state.min():
             for _ in range(goal):  # keypoints may lie so close that several are reached at once
                 keypoint = np.minimum(target, goal - 1)
@@ -208,18 +228,16 @@ class KeypointGraph:
                 target = np.where(reached, onward, target)
         return Hops(target, cost, fallback)
 
-    def path(self, routes: Routes, from_state: np.ndarray, state_to_goal: float | np.ndarray) -> list[int]:
+    def path(self, routes: Routes, first: int) -> list[int]:
         """
         The whole plan of one state: the nodes to visit, from its next hop to the goal ``K``.
 
         :param routes: routes to one goal
-        :param from_state: ``[K]`` distances from the state to each keypoint
-        :param state_to_goal: distance from the state to the goal
-        :return: nodes that end with ``K``, or a single keypoint when there is no route
+        :param first: the next hop
+        :return: nodes that end with ``K``, or the next hop alone when there is no route from there
         """
-        hops = self.next_hops(routes, np.atleast_2d(from_state), np.atleast_1d(state_to_goal))
-        nodes = [int(hops.target[0])]
-        while len(nodes) <= self.n_keypoints and nodes[-1] < self.n_keypoints:
+        nodes = [int(first)]
+        while len(nodes) <= self.n_nodes and nodes[-1] < self.n_nodes:
             onward = int(routes.successors[0, nodes[-1]])
             if onward < 0:
                 break
@@ -286,9 +304,13 @@ class KeypointGraph:
 
         :param handle: what :meth:`block` or :meth:`penalise` returned; None for everything
         """
-        if handle is not None and handle not in self._changes:
+        if handle is not None and not self.in_force(handle):
             raise ValueError(f"No block or penalty {handle} is in force; in force: {sorted(self._changes)}.")
         self._drop(list(self._changes) if handle is None else [handle])
+
+    def in_force(self, handle: int) -> bool:
+        """Whether what :meth:`block` or :meth:`penalise` did has not been undone."""
+        return handle in self._changes
 
     def clear_penalties(self) -> None:
         """Undo every penalty; blocks stay."""
@@ -325,26 +347,23 @@ class KeypointGraph:
         n_components, _ = connected_components(edges, connection="strong")
         return Connectivity(float(routed / max(len(free) * (len(free) - 1), 1)), int(n_components))
 
-    def _nearest(
-        self, costs: np.ndarray, from_state: np.ndarray, state_to_goal: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray]:
+    def _nearest(self, costs: np.ndarray, first_hop: np.ndarray, to_goal: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Target and cost where nothing with a route is within ``max_hop``: see the class docstring."""
         rows = np.arange(len(costs))
-        routed = np.where(np.isfinite(costs), from_state, np.inf)
-        unblocked = np.where(self.blocked, np.inf, from_state)
+        routed = np.where(np.isfinite(costs), first_hop, np.inf)
+        unblocked = np.where(self.blocked, np.inf, first_hop)
         options = np.where(np.isinf(routed).all(axis=1, keepdims=True), unblocked, routed)
         target = options.argmin(axis=1)
         usable = np.isfinite(options[rows, target])
-        by_keypoint = self.hop_costs(from_state)[rows, target] + costs[rows, target]
-        cost = np.where(usable, by_keypoint, self.hop_costs(state_to_goal))
-        return np.where(usable, target, self.n_keypoints), cost
+        cost = np.where(usable, first_hop[rows, target] + costs[rows, target], to_goal)
+        return np.where(usable, target, self.n_nodes), cost
 
     def _indices(self, values: _Indices | Sequence[tuple[int, int]], name: str) -> np.ndarray:
         indices = np.atleast_1d(np.asarray(values))
         if indices.size and not np.issubdtype(indices.dtype, np.integer):
             raise ValueError(f"{name} must be integer indices of keypoints, got dtype {indices.dtype}.")
-        if indices.size and not (indices.min() >= 0 and indices.max() < self.n_keypoints):
-            raise ValueError(f"{name} must be within 0..{self.n_keypoints - 1}, got {indices.tolist()}.")
+        if indices.size and not (indices.min() >= 0 and indices.max() < self.n_nodes):
+            raise ValueError(f"{name} must be within 0..{self.n_nodes - 1}, got {indices.tolist()}.")
         return indices.astype(np.intp)
 
     def _add(self, change: _Change) -> int:

@@ -17,10 +17,10 @@ from proq_agent.chance_edges import ChanceEdge, cluster_chance
 from proq_agent.dataset import GoalBatch, GoalDataset, GoalSampling
 from proq_agent.goal_spaces import action_space_of, check_goal_spaces, check_observation, observation_space_of
 from proq_agent.keypoints import diagnose_keypoints, move_keypoints, place_keypoints, settle_keypoints
+from proq_agent.map_graph import MapGraph
 from proq_agent.multipliers import Multipliers
 from proq_agent.navigator import Navigator, Plan
 from proq_agent.offline import OfflineAlgorithm
-from proq_agent.planner import KeypointGraph
 from proq_agent.policies import ProQPolicy
 from proq_agent.progress import Progress, ProgressMonitor
 
@@ -451,11 +451,11 @@ class ProQ(OfflineAlgorithm):
         if self._navigator is None:
             self.policy.set_training_mode(False)
             chance_edges = [ChanceEdge.from_dict(edge) for edge in self.chance_edges]
-            self._navigator = Navigator(self.policy, self.max_hop, self.reach, self.caution, chance_edges)
+            self._navigator = Navigator(MapGraph(self.policy, self.max_hop, self.reach, self.caution, chance_edges))
         return self._navigator
 
     @property
-    def planner(self) -> KeypointGraph:
+    def planner(self) -> MapGraph:
         """The graph of keypoints; nodes and edges can be blocked here. Further training builds a new one."""
         return self.navigator.graph
 
@@ -488,7 +488,7 @@ class ProQ(OfflineAlgorithm):
             targets = navigator.targets(hops.target, desired)
             known = None if state is None else Progress(*state)
             state, stuck = ProgressMonitor(self.patience).watch(
-                navigator, achieved, desired, targets, hops.cost, known, episode_start
+                navigator.graph, achieved, desired, targets, hops.cost, known, episode_start
             )
             if stuck:
                 _, here, target = navigator.next_hops(achieved, desired)

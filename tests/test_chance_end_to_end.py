@@ -58,7 +58,7 @@ def test_plans_promise_the_true_odds(layout):
     plan = model.plan(env.cells[start], env.cells[right_room])
     assert not plan.fallback
     assert plan.probability == pytest.approx(true_odds(env, right_room)[start], abs=0.1)
-    assert (right_room in walkable(env, start)) == (plan.nodes[-1] == model.planner.n_keypoints)
+    assert (right_room in walkable(env, start)) == (plan.nodes[-1] == model.planner.n_nodes)
     if layout == TWO_PORTALS:
         assert env.tile(plan.points[-1]) == "B"
 

@@ -215,3 +215,12 @@ def test_environments_without_such_goals_are_refused(model):
                 action_space=space,
             ),
         )
+
+
+def test_half_of_the_map_can_be_blocked(model):
+    points = model.planner.points
+    middle = float(np.median(points[:, 0]))
+    handle = model.planner.block(box=([middle, -np.inf], [np.inf, np.inf]))
+    assert model.planner.blocked[points[:, 0] >= middle].all()
+    model.planner.unblock(handle)
+    assert (points[~model.planner.blocked, 0] >= middle).any()

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from numpy.testing import assert_allclose, assert_array_equal
 
-from proq_agent.planner import KeypointGraph
+from proq_agent.planner import KeypointGraph, Routes
 
 MAX_HOP = 10.0
 INF = np.inf
@@ -48,10 +48,15 @@ def with_goal(distances: np.ndarray, to_goal: np.ndarray) -> np.ndarray:
     return extended
 
 
-def line(n: int = 5, step: float = 4.0, **kwargs: float) -> KeypointGraph:
+def line(n: int = 5, step: float = 4.0, **kwargs: Any) -> KeypointGraph:
     """Keypoints at 0, 4, 8, ... on the x axis, an obstacle-free corridor."""
     points = np.stack([step * np.arange(n), np.zeros(n)], axis=1)
     return KeypointGraph(apart(points, points), points=points, **{"max_hop": 5.0, **kwargs})
+
+
+def plan(graph: KeypointGraph, routes: Routes, from_state: np.ndarray, state_to_goal: float = INF) -> list[int]:
+    hops = graph.next_hops(routes, np.atleast_2d(from_state), np.array([state_to_goal]))
+    return graph.path(routes, hops.target[0])
 
 
 def apart(starts: np.ndarray, ends: np.ndarray) -> np.ndarray:
@@ -118,7 +123,7 @@ def test_caution_prefers_short_hops_to_a_long_one_that_seems_a_little_shorter() 
     to_goal, at_first = np.array([INF, INF, 0.0]), np.array([0.0, INF, INF])
     for caution, path in ((0.0, [2, 3]), (1.0, [1, 2, 3])):
         graph = KeypointGraph(distances, MAX_HOP, caution=caution)
-        assert graph.path(graph.routes(to_goal), at_first, INF) == path
+        assert plan(graph, graph.routes(to_goal), at_first) == path
 
 
 @pytest.mark.parametrize("scale", [0.0, 1e-12, 1.0, 1e12])
@@ -129,14 +134,14 @@ def test_duplicate_keypoints_never_cycle(scale: float, goal_distance: float) -> 
     graph = KeypointGraph(apart(points, points), max_hop=1.5 * scale or 1.0)
     routes = graph.routes(points[:, 0] + goal_distance)
     for start in range(60):
-        path = graph.path(routes, np.where(np.arange(60) == start, 0.0, INF), INF)
+        path = plan(graph, routes, np.where(np.arange(60) == start, 0.0, INF))
         assert path[-1] == 60
         assert len(path) <= 20  # one of each set of twins at most
 
 
 def test_ties_go_to_fewer_hops() -> None:
     graph = line(4, max_hop=9.0)  # 0 -> 2 directly, or by 1 at the same cost
-    assert graph.path(graph.routes(np.array([INF, INF, 0.0, INF])), np.array([1.0, INF, INF, INF]), INF) == [0, 2, 4]
+    assert plan(graph, graph.routes(np.array([INF, INF, 0.0, INF])), np.array([1.0, INF, INF, INF])) == [0, 2, 4]
 
 
 def test_a_one_way_door_is_passed_one_way_only() -> None:
@@ -219,8 +224,8 @@ def test_path_lists_the_keypoints_and_ends_with_the_goal() -> None:
     graph = line()
     goal, state = np.array([[18.0, 0.0]]), np.array([[1.0, 0.0]])
     routes = graph.routes(apart(graph.points, goal).T)
-    assert graph.path(routes, apart(state, graph.points)[0], 17.0) == [1, 2, 3, 4, 5]
-    assert graph.path(routes, apart(state, graph.points), 3.0) == [5]
+    assert plan(graph, routes, apart(state, graph.points)[0], 17.0) == [1, 2, 3, 4, 5]
+    assert plan(graph, routes, apart(state, graph.points), 3.0) == [5]
 
 
 def test_a_goal_far_from_every_keypoint_is_reached_from_the_nearest_and_flagged() -> None:
@@ -247,7 +252,7 @@ def test_without_any_route_the_nearest_free_keypoint_is_taken_at_unknown_cost() 
     from_state = np.array([[3.0, 1.0, 5.0, 9.0, 13.0]])
     hops = graph.next_hops(routes, from_state, np.array([INF]))
     assert (int(hops.target[0]), float(hops.cost[0]), bool(hops.fallback[0])) == (0, INF, True)
-    assert graph.path(routes, from_state, INF) == [0]
+    assert plan(graph, routes, from_state) == [0]
     graph.block(nodes=range(5))
     hops = graph.next_hops(graph.routes(np.ones(5)), from_state, np.array([7.0]))
     assert (int(hops.target[0]), float(hops.cost[0]), bool(hops.fallback[0])) == (5, 7.0, True)
@@ -351,12 +356,12 @@ def test_a_wall_between_keypoints_sends_the_plan_the_other_way_round(area: dict)
     graph = ring()
     to_goal = apart(graph.points, np.array([[15.0, 0.0]])).T
     start = apart(graph.points[7:8], graph.points)
-    assert graph.path(graph.routes(to_goal), start, INF) == [0, 1, 8]
+    assert plan(graph, graph.routes(to_goal), start) == [0, 1, 8]
     handle = graph.block(**area)
     assert not graph.blocked.any()
-    assert graph.path(graph.routes(to_goal), start, INF) == [6, 5, 4, 3, 2, 8]
+    assert plan(graph, graph.routes(to_goal), start) == [6, 5, 4, 3, 2, 8]
     graph.unblock(handle)
-    assert graph.path(graph.routes(to_goal), start, INF) == [0, 1, 8]
+    assert plan(graph, graph.routes(to_goal), start) == [0, 1, 8]
 
 
 def test_a_box_and_a_region_close_the_keypoints_inside() -> None:
@@ -428,3 +433,39 @@ def test_bad_input_is_named_and_changes_nothing(change, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         change(graph)
     assert graph.version == 0
+
+
+@given(cases(), st.data())
+def test_a_penalty_is_paid_and_shortens_no_reach(case: tuple[np.ndarray, ...], data: st.DataObject) -> None:
+    """Hops with penalties cost so much more; what is within a hop, reached or a fallback depends on length alone."""
+    distances, to_goal, from_state, state_to_goal = case
+    graph = KeypointGraph(distances, MAX_HOP)
+    penalty = data.draw(st.sampled_from([0.5, 7.0, 1e3]))
+    plain = graph.next_hops(graph.routes(to_goal), from_state, state_to_goal)
+    dear = graph.next_hops(
+        graph.routes(to_goal, np.full_like(to_goal, penalty)), from_state, state_to_goal, 0.0, np.array(penalty)
+    )
+    assert_array_equal(dear.fallback, plain.fallback)  # each way has exactly one last hop
+    assert_array_equal(dear.target, plain.target)
+    assert_allclose(dear.cost, plain.cost + penalty, rtol=1e-6, atol=1e-6)
+
+
+def test_a_penalised_first_hop_gives_way_to_another_within_reach() -> None:
+    graph = line()
+    routes, from_state, far = (
+        graph.routes(np.array([INF, INF, INF, INF, 0.0])),
+        np.array([[1.0, 3.0, INF, INF, INF]]),
+        np.array([INF]),
+    )
+    assert graph.next_hops(routes, from_state, far).target == 1
+    hops = graph.next_hops(routes, from_state, far, np.array([[0.0, 50.0, 0.0, 0.0, 0.0]]))
+    assert hops.target == 0 and not hops.fallback and hops.cost == pytest.approx(17.0)
+
+
+def test_what_is_barred_stays_so() -> None:
+    graph = line(barred=[2])
+    handle = graph.block(nodes=3)
+    assert graph.blocked.tolist() == [False, False, True, True, False]
+    graph.unblock(handle)
+    graph.unblock()
+    assert graph.blocked.tolist() == [False, False, True, False, False]

@@ -6,13 +6,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch as th
 from grid_maze import GridMaze
 from test_end_to_end import SMALL
 
 from proq_agent import ProQ
-from proq_agent.planner import KeypointGraph
-from proq_agent.progress import Progress, ProgressMonitor, Snags
+from proq_agent.progress import Progress, ProgressMonitor
 from wrappers import KeypointGoal
 
 RING = """
@@ -28,66 +26,6 @@ WALL = (4.5, 0.5), (5.5, 1.5)
 LEFT, RIGHT = np.array([2.0, 1.0], np.float32), np.array([8.0, 1.0], np.float32)
 
 
-# ------------------------------------------------------------------------------------------------- on a line of points
-
-
-@pytest.fixture
-def line() -> Snags:
-    """Keypoints 0, 1, ... 9 on a line, hops up to 4."""
-    points = np.arange(10.0)[:, None]
-    graph = KeypointGraph(np.abs(points - points.T), max_hop=4.0, points=points)
-    return Snags(graph, lambda x, y: (x - y).abs().sum(-1), th.as_tensor(points), slack=0.5)
-
-
-def position(x: float) -> th.Tensor:
-    return th.tensor([x], dtype=th.float64)
-
-
-def test_a_snag_penalises_the_edges_that_lead_past_it_in_its_direction(line):
-    line.add(position(4.2), position(7.0), cost=100.0)
-    extra = line.graph.weights - line.graph.distances
-    for i in range(10):
-        for j in range(10):
-            if 0 < abs(i - j) <= 4:
-                past = i <= 4 < j
-                assert extra[i, j] == pytest.approx(100.0 if past else 0.0, abs=1e-6), (i, j)
-
-
-def test_a_snag_penalises_hops_from_states_and_to_goals_alike(line):
-    line.add(position(4.2), position(7.0), cost=100.0)
-    starts, ends = np.array([3.7, 4.2, 6.1]), np.array([2.0, 5.5, 9.5])
-    distances = np.abs(starts[:, None] - ends)
-    cost = line.surcharge(distances, th.as_tensor(starts[:, None, None]), th.as_tensor(ends[:, None]))
-    np.testing.assert_allclose(cost - distances, [[0, 100, 100], [0, 100, 100], [0, 0, 0]], atol=1e-9)
-
-
-def test_snags_add_up_and_go_with_the_penalties_of_the_graph(line):
-    hop = np.array([3.0]), position(4.0)[None], position(7.0)[None]
-    assert line.surcharge(*hop) == 3.0
-    for total in (13.0, 23.0):
-        line.add(position(4.2), position(7.0), cost=10.0)
-        assert line.surcharge(*hop) == pytest.approx(total)
-    line.graph.block(nodes=0)
-    assert line.surcharge(*hop) == pytest.approx(23.0)
-    line.graph.clear_penalties()
-    assert line.surcharge(*hop) == 3.0
-    assert line.graph.blocked[0]
-
-
-def test_a_closed_place_closes_what_leads_past_in_both_directions_until_its_block_is_lifted(line):
-    place = position(4.2)[None]
-    edges = line.edges_past(place)
-    assert {(3, 6), (6, 3), (3, 5), (5, 4)} <= set(map(tuple, edges.tolist()))
-    assert not {(0, 3), (3, 0), (9, 5), (5, 9)} & set(map(tuple, edges.tolist()))
-    handle = line.graph.block(edges=edges)
-    line.close(place, handle)
-    starts, ends = th.tensor([[3.0], [4.3], [6.0]]), th.tensor([[7.0], [7.0], [2.0]])
-    distances = np.array([4.0, 2.7, 4.0])
-    np.testing.assert_allclose(line.surcharge(distances, starts.double(), ends.double()), [np.inf, 2.7, np.inf])
-    line.graph.unblock(handle)
-    np.testing.assert_array_equal(line.surcharge(distances, starts.double(), ends.double()), distances)
-
-
 # --------------------------------------------------------------------------------------------------------- the monitor
 
 
@@ -95,14 +33,14 @@ class Watch:
     """Feeds costs to go of agents that stand still to a monitor."""
 
     def __init__(self, model: ProQ, patience: int, n: int = 1) -> None:
-        self.navigator, self.monitor = model.navigator, ProgressMonitor(patience)
+        self.graph, self.monitor = model.planner, ProgressMonitor(patience)
         self.goals = np.full((n, 2), 3.0, np.float32)
         self.here, self.target = self.goals + 1.0, self.goals + 0.5
         self.state: Progress | None = None
 
     def __call__(self, *costs: float, episode_start: Any = None) -> bool:
         self.state, stuck = self.monitor.watch(
-            self.navigator, self.here, self.goals, self.target, np.array(costs), self.state, episode_start
+            self.graph, self.here, self.goals, self.target, np.array(costs), self.state, episode_start
         )
         return stuck
 
@@ -110,7 +48,7 @@ class Watch:
 def test_an_agent_is_stuck_after_patience_steps_without_a_lower_cost(tiny):
     watch = Watch(tiny(), patience=3)
     assert [watch(c) for c in (50.0, 49.9, 51.0, 50.0)] == [False, False, False, True]
-    assert watch.navigator.graph.version > watch.state.version[0]
+    assert watch.graph.version > watch.state.version[0]
     assert [watch(c) for c in (90.0, 90.0, 90.0, 90.0)] == [False, False, False, True]
 
 
@@ -127,7 +65,7 @@ def test_a_row_begins_anew_with_its_episode_goal_or_graph(tiny, reason):
     if reason == "goal":
         watch.goals = watch.goals + 1.0
     if reason == "graph":
-        watch.navigator.graph.block(nodes=0)
+        watch.graph.block(nodes=0)
     assert not watch(60.0, 60.0, episode_start=np.array([True, True]) if reason == "episode" else None)
     assert not watch(60.0, 60.0)
     assert watch(60.0, 50.0)
@@ -135,9 +73,20 @@ def test_a_row_begins_anew_with_its_episode_goal_or_graph(tiny, reason):
 
 def test_only_the_stuck_row_adds_a_penalty(tiny):
     watch = Watch(tiny(), patience=2, n=2)
-    before = watch.navigator.graph.version
+    before = watch.graph.version
     assert [watch(50.0, cost) for cost in (50.0, 40.0, 30.0)] == [False, False, True]
-    assert watch.navigator.graph.version == before + 1
+    assert watch.graph.version == before + 1
+
+
+def test_an_agent_that_cannot_move_at_all_does_not_run_up_endless_costs(tiny):
+    model = tiny(patience=2)
+    here, goal = np.zeros(2, np.float32), np.ones(2, np.float32)
+    observation = {**model.observation_space.sample(), "achieved_goal": here, "desired_goal": goal}
+    state, bumps = None, 200
+    for _ in range(3 * bumps):
+        _, state = model.predict(observation, state, deterministic=True)
+    hops = 1 + model.n_keypoints
+    assert model.plan(here, goal).cost <= (1 + bumps * hops) * model.planner.longest_way
 
 
 @pytest.mark.parametrize("patience", [0, -1, 2.5, "3"])

@@ -26,7 +26,7 @@ class KeypointGoal(gym.Wrapper, gym.utils.RecordConstructorArgs):
 
     * ``final_goal``: the true goal,
     * ``plan``: ``[n, goal_dim]`` points to visit, from the one shown to the true goal,
-    * ``keypoint``: index of the one shown, ``planner.n_keypoints`` if it is the true goal,
+    * ``keypoint``: index of the one shown, ``planner.n_nodes`` if it is the true goal,
     * ``cost_to_go``: estimated number of steps to the true goal,
     * ``fallback``: whether the plan needs a hop that is longer than the planner trusts.
 
@@ -101,7 +101,7 @@ class KeypointGoal(gym.Wrapper, gym.utils.RecordConstructorArgs):
         goal = observation["desired_goal"]
         plan = self._plan(*(np.asarray(observation[key], dtype=np.float32) for key in GOAL_KEYS[1:]))
         points = plan.points.astype(goal.dtype)
-        if plan.nodes[-1] == self.model.planner.n_keypoints:
+        if plan.nodes[-1] == self.model.planner.n_nodes:
             points[-1] = goal  # to the last digit
         planned = {
             "final_goal": goal.copy(),
@@ -120,7 +120,7 @@ class KeypointGoal(gym.Wrapper, gym.utils.RecordConstructorArgs):
         if self.model.patience is not None:
             target, cost = plan.points[:1], np.array([plan.cost])
             self._progress, stuck = ProgressMonitor(self.model.patience).watch(
-                self._navigator, start[None], goal[None], target, cost, self._progress
+                self._navigator.graph, start[None], goal[None], target, cost, self._progress
             )
             if stuck:
                 plan = self._navigator.plan(start, goal)

@@ -113,15 +113,15 @@ class GoalDataset:
         """
         The same trajectories, ended at the given transitions: these are not sampled, and no goal is drawn across them.
 
-        :param rows: row numbers of the states that the transitions start from; replaces earlier cuts
+        :param rows: row numbers of the states that the transitions start from; earlier cuts stay
         :return: a dataset that shares its tensors with this one
         """
         rows = np.asarray(rows, dtype=np.int64)
         if rows.size and (rows.min() < 0 or rows.max() >= len(self)):
             raise ValueError(f"cut rows must lie in 0..{len(self) - 1}, got {rows.min()}..{rows.max()}")
-        mask = np.zeros(len(self), dtype=bool)
+        mask = np.ones(len(self), dtype=bool)
+        mask[self.transition_rows] = False
         mask[rows] = True
-        mask[self.trajectory_ends] = True
         if mask.all():
             raise ValueError("cutting these rows would leave no transition to learn from")
         other = copy.copy(self)

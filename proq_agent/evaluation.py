@@ -98,7 +98,8 @@ def evaluate_tasks(
     its sampled actions repeat too (for the same ``n_envs``: rows of a batch share the stream), and goes on
     afterwards as if nothing had happened.
 
-    :param model: anything with SB3's ``predict`` on batches of observations; not recurrent
+    :param model: anything with SB3's ``predict`` on batches of observations; if it keeps a state from step to step, in
+        arrays with one row an episode
     :param make_env: makes an environment for a task, whose ``info["is_success"]`` tells success; a pool is left
         open for the next evaluation
     :param tasks: numbers of the tasks; ``[NO_TASK]`` where there are none
@@ -129,15 +130,22 @@ def evaluate_tasks(
         with _repeatable_acting(model, seed):
             for slot in range(n_envs):
                 start(slot % len(tasks))
+            state = None
             while running:
-                actions, _ = model.predict(_stack([e.observation for e in running]), deterministic=deterministic)
+                observations = _stack([e.observation for e in running])
+                begins = np.array([e.length == 0 for e in running])
+                actions, state = model.predict(observations, state, begins, deterministic)
                 stepped, running = running, []
-                for episode, action in zip(stepped, actions, strict=True):
+                kept: list[int] = []
+                for row, (episode, action) in enumerate(zip(stepped, actions, strict=True)):
                     if _step(episode, action, results):
                         pool.give_back(tasks[episode.task], episode.env)
                         start(episode.task)
                     else:
                         running.append(episode)
+                    kept += [row] * (len(running) - len(kept))
+                if state is not None and len(kept) < len(stepped):
+                    state = tuple(part[kept] for part in state)
     finally:
         for episode in running:
             pool.give_back(tasks[episode.task], episode.env)

@@ -30,8 +30,8 @@ def check_goal_spaces(observation_space: spaces.Space, action_space: spaces.Spac
         raise ValueError("achieved_goal and desired_goal must have the same shape: both are points in goal space")
     if not isinstance(action_space, spaces.Box) or len(action_space.shape) != 1:
         raise ValueError(f"ProQ needs a flat Box action space, got {action_space}")
-    if not np.isfinite([action_space.low, action_space.high]).all():
-        raise ValueError(f"ProQ needs a bounded action space, got {action_space}")
+    if not np.isfinite([action_space.low, action_space.high]).all() or not (action_space.low < action_space.high).all():
+        raise ValueError(f"ProQ needs an action space with finite bounds, low < high, got {action_space}")
 
 
 def observation_space_of(dataset: GoalDataset) -> spaces.Dict:
@@ -45,8 +45,9 @@ def observation_space_of(dataset: GoalDataset) -> spaces.Dict:
 
 
 def action_space_of(dataset: GoalDataset) -> spaces.Box:
-    """The range of the actions in the dataset."""
-    low, high = (bound.cpu().numpy() for bound in dataset.actions.aminmax(dim=0))
+    """The range of the actions in the dataset; the last row of a trajectory has none."""
+    actions = dataset.actions.cpu().numpy()[dataset.transition_rows]
+    low, high = actions.min(axis=0), actions.max(axis=0)
     if not (low < high).all():
         raise ValueError("an action dimension never changes in the dataset; give the action_space")
     return spaces.Box(low, high, dtype=np.float32)

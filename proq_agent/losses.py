@@ -64,7 +64,7 @@ def ood_loss(
 ) -> tuple[th.Tensor, Metrics]:
     """Cross-entropy of ψ: states of the data against points between and beyond them (Eq. 7).
 
-    Divided by λ_ood where that exceeds one: the minimiser is the same, the gradient's scale stays with the others'.
+    Divided by λ_ood where that exceeds one: for a given φ the best ψ is the same, and φ feels it as much as the others.
     """
     positive = F.softplus(-data_logits).mean()
     negative = F.softplus(interpolated_logits).mean() + F.softplus(extrapolated_logits).mean()

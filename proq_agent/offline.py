@@ -27,10 +27,8 @@ from proq_agent.json_values import CheckpointError, from_json_value, space_from_
 SelfOffline = TypeVar("SelfOffline", bound="OfflineAlgorithm")
 
 _COUNTERS = ("num_timesteps", "_total_timesteps", "_n_updates", "_current_progress_remaining")
-_NOT_SAVED = {
-    "self", "policy", "env", "device", "dataset", "observation_space", "action_space", "tensorboard_log",
-    "stats_window_size", "verbose", "_init_setup_model",
-}  # fmt: skip
+_NOT_SAVED = {"env", "device", "dataset", "tensorboard_log", "stats_window_size", "verbose", "_init_setup_model"}
+_SAVED_APART = {"self", "policy", "observation_space", "action_space"}
 
 
 class OfflineAlgorithm(BaseAlgorithm):
@@ -43,6 +41,7 @@ class OfflineAlgorithm(BaseAlgorithm):
     """
 
     dataset: GoalDataset | None = None
+    training_restored = False  #: whether this was loaded from a file with all that exact resumption needs
     learned: ClassVar[tuple[str, ...]] = ()
     stateful: ClassVar[tuple[str, ...]] = ()
     generators: ClassVar[tuple[str, ...]] = ()
@@ -56,16 +55,21 @@ class OfflineAlgorithm(BaseAlgorithm):
     def train(self) -> None:
         """One gradient update."""
 
+    @abstractmethod
+    def set_dataset(self, dataset: GoalDataset) -> None:
+        """Learn from these trajectories."""
+
     def set_env(self, env: GymEnv, force_reset: bool = True) -> None:
         """
         Act in this environment from now on; offline, any number of parallel ones will do.
 
         :param env: its spaces must be the model's
-        :param force_reset: not used; here for SB3's signature
+        :param force_reset: as in SB3
         """
         env = self._wrap_env(env, self.verbose)
         utils.check_for_correct_spaces(env, self.observation_space, self.action_space)
-        self.env, self.n_envs = env, env.num_envs
+        self.n_envs = env.num_envs
+        super().set_env(env, force_reset)
 
     def learn(
         self: SelfOffline,
@@ -152,7 +156,7 @@ class OfflineAlgorithm(BaseAlgorithm):
 
     @classmethod
     def _hyperparameter_names(cls) -> list[str]:
-        return [name for name in inspect.signature(cls.__init__).parameters if name not in _NOT_SAVED]
+        return [name for name in inspect.signature(cls.__init__).parameters if name not in _NOT_SAVED | _SAVED_APART]
 
     @classmethod
     def _default_policy(cls) -> type[BasePolicy]:
@@ -169,11 +173,13 @@ class OfflineAlgorithm(BaseAlgorithm):
 
         :param path: ``.zip`` is appended if there is no suffix; the file appears whole or not at all
         :param exclude: ``["training"]`` leaves optimisers, multipliers and generators out: a smaller file, to act with
-        :param include: not used; here for SB3's signature
+        :param include: nothing else can be stored; here for SB3's signature
         """
-        excluded = set(exclude or ())
+        excluded = set(exclude or ()) - _NOT_SAVED
         if excluded - {"training"}:
             raise ValueError(f"only 'training' can be excluded, got {sorted(excluded)}")
+        if include:
+            raise ValueError(f"an agent's file has room for the agent alone, cannot include {sorted(include)}")
         metadata = {
             "algorithm": type(self).__name__,
             "observation_space": space_to_json(self.observation_space),
@@ -229,11 +235,11 @@ class OfflineAlgorithm(BaseAlgorithm):
         :param path: the file; ``.zip`` may be left out
         :param env: an environment to act in; its spaces must be the agent's
         :param device: where to put it
-        :param custom_objects: hyperparameters to use instead of the saved ones; ``policy_class`` too
+        :param custom_objects: hyperparameters to use instead of the saved ones, and ``policy_class``; ignores others
         :param print_system_info: print the versions that the agent was saved with, and the present ones
         :param force_reset: not used; here for SB3's signature
         :param trust_pickle: also unpickle what could not be stored as plain data. Runs code of the file's author
-        :param kwargs: constructor arguments to change, as ``verbose`` or ``tensorboard_log``
+        :param kwargs: constructor arguments to change, as ``verbose`` or ``patience``; ``dataset`` to go on learning
         :raises CheckpointError: if the file is damaged, foreign, of a newer version or of other spaces
         """
         archive = read_archive(path, device="cpu", trust_pickle=trust_pickle)
@@ -242,9 +248,15 @@ class OfflineAlgorithm(BaseAlgorithm):
             utils.get_system_info()
         if archive.metadata.get("algorithm") != cls.__name__:
             raise CheckpointError(f"the file holds a {archive.metadata.get('algorithm')!r} agent, not {cls.__name__}")
-        known = cls._hyperparameter_names()
+        known = {*cls._hyperparameter_names(), "policy_class"}
+        allowed = {*cls._hyperparameter_names(), "verbose", "tensorboard_log", "stats_window_size", "dataset"}
+        if kwargs.keys() - allowed:
+            raise ValueError(f"load() does not know {', '.join(sorted(kwargs.keys() - allowed))}")
         given = {name: from_json_value(value) for name, value in archive.metadata["hyperparameters"].items()}
-        given |= archive.pickled | (custom_objects or {}) | kwargs
+        given |= archive.pickled
+        if given.keys() - known:
+            raise CheckpointError(f"unknown hyperparameters in the file: {', '.join(sorted(given.keys() - known))}")
+        given |= {name: value for name, value in (custom_objects or {}).items() if name in known} | kwargs
         lost = [name for name in archive.skipped if name not in given]
         if lost:
             raise CheckpointError(
@@ -252,15 +264,14 @@ class OfflineAlgorithm(BaseAlgorithm):
                 "pass it in custom_objects, or trust_pickle=True if you trust the author"
             )
         policy = given.pop("policy_class", cls._default_policy())
-        unknown = sorted(set(given) - set(known) - {"verbose", "tensorboard_log", "stats_window_size"})
-        if unknown:
-            raise CheckpointError(f"unknown hyperparameters in the file: {', '.join(unknown)}")
+        dataset = given.pop("dataset", None)
         observation_space = space_from_json(archive.metadata["observation_space"])
         action_space = space_from_json(archive.metadata["action_space"])
         model = cls(policy, device=device, observation_space=observation_space, action_space=action_space, **given)
         try:
             model.policy.load_state_dict(archive.tensors["policy"])
-            if "training" in archive.tensors:
+            model.training_restored = "training" in archive.tensors
+            if model.training_restored:
                 model._set_training_state(archive.tensors["training"])
             for name in _COUNTERS:
                 setattr(model, name, archive.metadata["counters"][name])
@@ -268,6 +279,10 @@ class OfflineAlgorithm(BaseAlgorithm):
                 setattr(model, name, from_json_value(archive.metadata["learned"][name]))
         except (RuntimeError, KeyError, ValueError) as error:
             raise CheckpointError(f"the file's tensors do not fit its hyperparameters: {error}") from error
+        if dataset is not None:
+            model.set_dataset(dataset)
         if env is not None:
             model.set_env(env)
+            assert model.env is not None
+            model.env.seed(model.seed)
         return model

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch as th
 from gymnasium import spaces
@@ -62,6 +63,18 @@ class ProQPolicy(BasePolicy):
     ) -> None:
         check_goal_spaces(observation_space, action_space)
         super().__init__(observation_space, action_space)
+        self._sizes = {
+            "n_keypoints": n_keypoints,
+            "latent_dim": latent_dim,
+            "n_components": n_components,
+            "component_size": component_size,
+            "symmetric": symmetric,
+            "hidden_sizes": tuple(hidden_sizes),
+            "dropout": dropout,
+            "n_fourier_features": n_fourier_features,
+            "fourier_scale": fourier_scale,
+        }
+        self.generator: th.Generator | None = None  #: of sampled actions; None for PyTorch's own
         for name, value in (
             ("n_keypoints", n_keypoints),
             ("latent_dim", latent_dim),
@@ -92,6 +105,10 @@ class ProQPolicy(BasePolicy):
         self.register_buffer("longest_step", th.full((goal_dim,), th.inf))
         self.register_buffer("action_low", th.as_tensor(action_space.low, dtype=th.float32))
         self.register_buffer("action_high", th.as_tensor(action_space.high, dtype=th.float32))
+
+    def _get_constructor_parameters(self) -> dict[str, Any]:
+        """For SB3's ``save`` and ``load`` of a policy alone."""
+        return {"observation_space": self.observation_space, "action_space": self.action_space, **self._sizes}
 
     @property
     def n_keypoints(self) -> int:
@@ -197,7 +214,7 @@ class ProQPolicy(BasePolicy):
     def _predict(self, observation: PyTorchObs, deterministic: bool = False) -> th.Tensor:
         assert isinstance(observation, dict)
         here, target = (self.locate(observation[key].float()) for key in ("achieved_goal", "desired_goal"))
-        return self.act(observation["observation"].float(), here, target, deterministic)
+        return self.act(observation["observation"].float(), here, target, deterministic, self.generator)
 
 
 MultiInputPolicy = ProQPolicy

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 import torch as th
@@ -20,17 +20,10 @@ from proq_agent.keypoints import diagnose_keypoints, move_keypoints, place_keypo
 from proq_agent.map_graph import MapGraph
 from proq_agent.multipliers import Multipliers
 from proq_agent.navigator import Navigator, Plan
+from proq_agent.objectives import Located, MapObjective, actor_objective, locate, map_objective
 from proq_agent.offline import OfflineAlgorithm
 from proq_agent.policies import ProQPolicy
 from proq_agent.progress import Progress, ProgressMonitor
-
-
-class _Located(NamedTuple):
-    """Where the states and next states of a batch are on the map."""
-
-    locations: th.Tensor  #: of the states
-    embeddings: th.Tensor  #: of the states
-    next_embeddings: th.Tensor
 
 
 class ProQ(OfflineAlgorithm):
@@ -214,13 +207,12 @@ class ProQ(OfflineAlgorithm):
         if self.seed is None:
             self.seed = int(np.random.SeedSequence().generate_state(1)[0])
         with th.random.fork_rng(devices=[]):
-            th.manual_seed(self.seed)
+            th.default_generator.manual_seed(self.seed)
             policy = self.policy_class(
                 self.observation_space, self.action_space, n_keypoints=self.n_keypoints, **self.policy_kwargs
             )
         self.policy = policy.to(self.device)  # type: ignore[assignment]
-        # One kernel for all parameters; `capturable` keeps Adam's step counter on a CUDA device.
-        adam = {"fused": self.device.type != "meta", "capturable": self.device.type == "cuda"}
+        adam = {"fused": self.device.type != "meta"}  # one kernel for all parameters
         of_actor = [*self.policy.actor.parameters(), self.policy.log_std]
         of_map = [p for p in self.policy.parameters() if p.requires_grad and not any(p is q for q in of_actor)]
         self.map_optimizer = th.optim.Adam(of_map, lr=self.lr_schedule(1.0), **adam)  # type: ignore[arg-type]
@@ -230,8 +222,8 @@ class ProQ(OfflineAlgorithm):
             self.device
         )
         self._sampling = GoalSampling(self.discount, self.value_near_share, self.actor_near_share, self.near_candidates)
-        self._map_loss = th.compile(self._map_losses) if self.compile else self._map_losses
-        self._actor_loss = th.compile(self._actor_losses) if self.compile else self._actor_losses
+        self._map_loss = th.compile(self._map_objective) if self.compile else self._map_objective
+        self._actor_loss = th.compile(self._actor_objective) if self.compile else self._actor_objective
         self.set_random_seed(self.seed)
 
     def _check_hyperparameters(self) -> None:
@@ -279,6 +271,7 @@ class ProQ(OfflineAlgorithm):
             self.generator = th.Generator(self.device).manual_seed(seed)
             # Apart, so that evaluating during training does not change what is learned.
             self.acting_generator = th.Generator(self.device).manual_seed(seed + 1)
+        self.policy.generator = self.acting_generator
         self.action_space.seed(seed)
         if self.env is not None:
             self.env.seed(seed)
@@ -298,16 +291,17 @@ class ProQ(OfflineAlgorithm):
         ):
             if array.shape[1:] != space.shape:
                 raise ValueError(f"the dataset's {name} have shape {tuple(array.shape[1:])}, the model's {space.shape}")
+        self.chance_edges = []
         if self.stochastic == "plan":
             dataset = self._set_chance_apart(dataset)
         self.dataset = dataset.to(self.device)
+        self._navigator = None
         if self.num_timesteps == 0:
             self.policy.observation_scaler.fit(dataset.observations)
             self.policy.goal_scaler.fit(dataset.achieved_goals)
             step = dataset.longest_step / self.policy.goal_scaler.std
             self.policy.longest_step.copy_(th.where(step > 0, step, th.inf))
             place_keypoints(self.policy, dataset.achieved_goals, self.generator)
-            self._navigator = None
 
     def _set_chance_apart(self, dataset: GoalDataset) -> GoalDataset:
         """End trajectories at unpredictable transitions, and remember these as lotteries for the planner."""
@@ -330,97 +324,54 @@ class ProQ(OfflineAlgorithm):
         if not self.policy.training:
             self.policy.set_training_mode(True)
         self._navigator = None
-        self._update_current_progress_remaining(self.num_timesteps, max(self._total_timesteps, 1))
+        total = max(self._total_timesteps, 1)
+        self._update_current_progress_remaining(self.num_timesteps, total)
         progress = 1.0 - self._current_progress_remaining
+        map_end = round(self.map_fraction * total)
+        actor_start = min(round((1.0 - self.actor_fraction) * total), map_end)
         batch = self.dataset.sample(self.batch_size, self.generator, self._sampling)
-        located = None
-        if progress < self.map_fraction:
-            located, loss, violations, metrics = self._map_loss(batch)
-            rate = self.lr_schedule(1 - progress / self.map_fraction)
-            self._descend(self.map_optimizer, loss, violations, metrics, rate)
+        # Both losses of the map as it is now, before either is descended on.
+        learned = self._map_loss(batch) if self.num_timesteps < map_end else None
+        if self.num_timesteps >= actor_start:
+            located = learned.located if learned else locate(self.policy, batch)
+            loss, metrics = self._actor_loss(batch, located)
+            rate = self.lr_schedule((1.0 - progress) / self.actor_fraction)
+            self._descend(self.actor_optimizer, loss, metrics, rate)
+        if learned:
+            rate = self.lr_schedule(1.0 - progress / self.map_fraction)
+            self._descend(self.map_optimizer, learned.loss, learned.metrics, rate)
+            self.multipliers.update(**learned.violations)
             if self.num_timesteps >= self.keypoint_start and self.num_timesteps % self.keypoint_freq == 0:
                 self._move_keypoints()
-            if self.map_fraction < 1.0 and self.num_timesteps + 1 >= self.map_fraction * self._total_timesteps:
-                settle_keypoints(self.policy, self.dataset.achieved_goals)  # the map is finished
-        if 1.0 - progress <= self.actor_fraction:
-            actor_loss = self._actor_loss(batch, located or self._locate(batch))
-            self._descend(
-                self.actor_optimizer, *actor_loss, rate=self.lr_schedule((1 - progress) / self.actor_fraction)
-            )
+            if self.num_timesteps + 1 == map_end < total:  # the map is finished
+                settle_keypoints(self.policy, self.dataset.achieved_goals)
         self._n_updates += 1
 
     def _descend(
-        self,
-        optimizer: th.optim.Optimizer,
-        loss: th.Tensor,
-        violations: losses.Metrics,
-        metrics: losses.Metrics,
-        rate: float,
+        self, optimizer: th.optim.Optimizer, loss: th.Tensor, metrics: losses.Metrics, learning_rate: float
     ) -> None:
-        """One step of the optimiser on the loss, and of the multipliers on the violations of their constraints."""
         for group in optimizer.param_groups:
-            group["lr"] = rate
+            group["lr"] = learning_rate
         optimizer.zero_grad(set_to_none=True)
         loss.backward()
         optimizer.step()
-        if violations:
-            self.multipliers.update(**violations)
         self._accumulate(metrics)
 
-    @th.no_grad()
-    def _locate(self, batch: GoalBatch) -> _Located:
-        locations = self.policy.locate(th.cat([batch.achieved_goals, batch.next_achieved_goals]))
-        return _Located(locations.chunk(2)[0], *self.policy.embed(locations).chunk(2))
-
-    def _map_losses(self, batch: GoalBatch) -> tuple[_Located, th.Tensor, losses.Metrics, losses.Metrics]:
-        """
-        Part (A) of the paper's Algorithm 1, of φ, d and ψ.
-
-        :return: what the actor's loss needs of the map, the loss, violations of the constraints, metrics
-        """
-        policy = self.policy
-        states, next_states, value_goals = (
-            policy.goal_scaler(x) for x in (batch.achieved_goals, batch.next_achieved_goals, batch.value_goals)
+    def _map_objective(self, batch: GoalBatch) -> MapObjective:
+        return map_objective(
+            self.policy,
+            batch,
+            self.multipliers,
+            self.generator,
+            close_margin=self.close_margin,
+            far_offset=self.far_offset,
+            far_scale=self.far_scale,
+            far_focus=self.far_focus,
+            compliance=self.compliance,
         )
-        between, beyond = th.rand(2, len(states), 1, generator=self.generator, device=states.device)
-        points = [
-            states,
-            next_states,
-            value_goals,
-            states + between * (value_goals - states),
-            states - beyond * (value_goals - states),
-        ]
-        z, z_next, z_value, z_between, z_beyond = policy.encode_standard(th.cat(points)).chunk(5)
-        here, following, goals = policy.embedder(th.cat([z, z_next, z_value])).chunk(3)
-        in_data, in_between, in_beyond = policy.classifier(th.cat([z, z_between, z_beyond])).squeeze(-1).chunk(3)
 
-        representation, metrics = losses.representation_loss(z)
-        close, close_metrics = losses.close_loss(policy.quasimetric(here, following), self.close_margin)
-        distances = policy.quasimetric(here, goals)
-        far, far_metrics = losses.far_loss(distances, self.far_offset, self.far_scale, self.far_focus)
-        ood, ood_metrics = losses.ood_loss(in_data, in_between, in_beyond, self.multipliers["ood"])
-        loss = representation + self.multipliers["dist"] * close + far + ood
-        violations = {"dist": close, "ood": losses.compliance_violation(in_data, self.compliance)}
-        located = _Located(
-            th.cat([z, states], dim=-1).detach(),
-            policy.with_coordinates(here, states).detach(),
-            policy.with_coordinates(following, next_states).detach(),
-        )
-        return located, loss, violations, metrics | close_metrics | far_metrics | ood_metrics | {"loss": loss}
-
-    def _actor_losses(self, batch: GoalBatch, located: _Located) -> tuple[th.Tensor, losses.Metrics, losses.Metrics]:
-        """Part (C): the actor's loss, no constraint, metrics. The map is taken as it is."""
-        policy = self.policy
-        with th.no_grad():
-            targets = policy.locate(batch.actor_goals)
-            goals = policy.embed(targets)
-            distances = policy.distances(located.embeddings, goals)
-            next_distances = policy.distances(located.next_embeddings, goals)
-        mean, std = policy.action_distribution(batch.observations, located.locations, targets, self.generator)
-        actions = policy.scale_actions(batch.actions)
-        log_probs = th.distributions.Normal(mean, std, validate_args=False).log_prob(actions).sum(dim=-1)
-        loss, metrics = losses.awr_loss(log_probs, distances, next_distances, self.temperature)
-        return loss, {}, metrics
+    def _actor_objective(self, batch: GoalBatch, located: Located) -> tuple[th.Tensor, losses.Metrics]:
+        return actor_objective(self.policy, batch, located, self.temperature, self.generator)
 
     def _move_keypoints(self) -> None:
         """Part (B)."""
@@ -445,12 +396,17 @@ class ProQ(OfflineAlgorithm):
 
     # ------------------------------------------------------------------------------------------------------ acting
 
+    def set_parameters(self, *args: Any, **kwargs: Any) -> None:
+        """As in SB3; plans are made on the new map from now on."""
+        super().set_parameters(*args, **kwargs)
+        self._navigator = None
+
     @property
     def navigator(self) -> Navigator:
         """Plans over the map as it is now."""
         if self._navigator is None:
             self.policy.set_training_mode(False)
-            chance_edges = [ChanceEdge.from_dict(edge) for edge in self.chance_edges]
+            chance_edges = [ChanceEdge.from_dict(edge) for edge in self.chance_edges if self.stochastic == "plan"]
             self._navigator = Navigator(MapGraph(self.policy, self.max_hop, self.reach, self.caution, chance_edges))
         return self._navigator
 

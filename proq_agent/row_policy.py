@@ -45,9 +45,9 @@ class RowPolicy:
 
     @classmethod
     def of(cls, policy: ProQPolicy) -> RowPolicy | None:
-        """One for this policy; None if it is not on the CPU, or needs more than the kernels can do."""
-        suitable = policy.device.type == "cpu" and not policy.quasimetric.symmetric and cpu_kernels() is not None
-        return cls(policy) if suitable else None
+        """One for this policy; None if it is another class, not on the CPU, or needs more than the kernels can do."""
+        plain = type(policy) is ProQPolicy and policy.device.type == "cpu" and not policy.quasimetric.symmetric
+        return cls(policy) if plain and cpu_kernels() is not None else None
 
     def locate(self, goals: np.ndarray) -> np.ndarray:
         """See :meth:`ProQPolicy.locate`."""

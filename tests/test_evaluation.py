@@ -107,6 +107,24 @@ def test_sampled_evaluations_repeat_and_leave_the_agent_as_it_was() -> None:
     assert not same(first, evaluate_tasks(model, Line, (1, 2), 5, deterministic=False, seed=2))
 
 
+def test_a_state_follows_its_episode() -> None:
+    class Remembers(Walker):
+        def predict(self, observation: Any, state: Any = None, episode_start: Any = None, deterministic: bool = False):
+            position = observation[:, 0]
+            if state is not None:
+                (last, steps), goes_on = state, ~episode_start
+                np.testing.assert_array_less(last[goes_on], position[goes_on])  # walked on
+                np.testing.assert_allclose(position[goes_on], last[goes_on] + steps[goes_on], rtol=1e-5)
+                begun.append(int(episode_start.sum()))
+            actions, _ = super().predict(observation, deterministic=True)
+            actions[:, 0] *= 1.0 + 0.2 * np.sin(7.0 * position)  # no two rows move alike
+            return actions, (position.copy(), 0.1 * actions[:, 0])
+
+    begun: list[int] = []
+    evaluate_tasks(Remembers(), lambda task: Line(1), (1, 2), 5, deterministic=True, seed=0, n_envs=3)
+    assert sum(begun) == 7  # all but the first three
+
+
 def test_environments_are_reused_and_closed() -> None:
     Line.made = Line.closed = 0
     evaluate_tasks(Walker(), Line, (1, 2, 3), 10, deterministic=True, seed=0, n_envs=6)

@@ -21,6 +21,7 @@ from stable_baselines3.common.monitor import Monitor
 from proq_agent import GoalDataset, ProQ
 from proq_agent.checkpoint import CheckpointError
 from proq_agent.keypoints import settle_keypoints
+from proq_agent.objectives import locate
 
 
 def parameters(model: ProQ) -> dict[str, th.Tensor]:
@@ -62,10 +63,11 @@ def test_keypoints_stay_frozen_until_their_start_and_inside_the_data(tiny):
     assert (model.policy.keypoints >= low - 1e-4).all() and (model.policy.keypoints <= high + 1e-4).all()
 
 
-def test_keypoints_settle_on_states_of_the_data_when_the_map_is_finished(tiny, walks):
-    model = tiny(map_fraction=0.5, keypoint_learning_rate=1.0)
+@pytest.mark.parametrize(("fraction", "n_updates"), [(0.5, 8), (0.55, 100)])
+def test_keypoints_settle_on_states_of_the_data_when_the_map_is_finished(tiny, walks, fraction, n_updates):
+    model = tiny(map_fraction=fraction, actor_fraction=1.0 - fraction, keypoint_learning_rate=1.0)
     before = model.policy.keypoints.clone()
-    model.learn(8, log_interval=None)
+    model.learn(n_updates, log_interval=None)
     to_data = th.cdist(model.policy.keypoints, walks.achieved_goals).amin(dim=1)
     assert to_data.max() < 1e-4 and not th.allclose(before, model.policy.keypoints)
 
@@ -145,6 +147,17 @@ def test_map_and_actor_learn_in_their_shares_of_the_updates(tiny):
             assert th.equal(snapshots[3][name], snapshots[7][name]), name
     assert not th.equal(snapshots[0]["standard_keypoints"], snapshots[3]["standard_keypoints"])
     assert rates[2:] == pytest.approx([k / 6 for k in (6, 5, 4, 3, 2, 1)])
+
+
+def test_the_actor_is_weighed_on_one_and_the_same_map(tiny):
+    """Where map and actor learn together, the map moves after both have been measured on it."""
+    together, alone = tiny(learning_rate=0.5), tiny(learning_rate=0.5)
+    batch = alone.dataset.sample(alone.batch_size, alone.generator, alone._sampling)
+    map_objective = alone._map_objective(batch)
+    _, metrics = alone._actor_objective(batch, locate(alone.policy, batch))
+    assert th.allclose(map_objective.located.embeddings, locate(alone.policy, batch).embeddings, atol=1e-5)
+    together.learn(1, log_interval=None)
+    assert together._metric_sums["advantage"].item() == pytest.approx(metrics["advantage"].item(), abs=1e-5)
 
 
 def test_metrics_are_logged_under_sb3_names(tiny, tmp_path):

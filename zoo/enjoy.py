@@ -49,13 +49,13 @@ def play(
     name = "episode" if task is None else f"task {task}"
     observation, info = env.reset(seed=seed, options=None if task is None else {"task_id": task})
     points = [observation["achieved_goal"]]
-    success = done = False
+    state, success, done = None, False, False
     if video:
         video.start_episode()
     while not done:
         if video and (len(points) - 1) % frame_every == 0:
             video.add_frame(points[-1], observation["desired_goal"], f"{name}, step {len(points) - 1}")
-        action, _ = model.predict(observation, deterministic=deterministic)
+        action, state = model.predict(observation, state, deterministic=deterministic)
         observation, _, terminated, truncated, info = env.step(action)
         points.append(observation["achieved_goal"])
         success = info["is_success"]

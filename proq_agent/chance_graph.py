@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
 from proq_agent.planner import COST_OF_A_MISS, KeypointGraph, Routes, min_plus
+
+_TIE = 1e-9  # odds or shares of a cost that make no difference
 
 
 class ChanceGraph(KeypointGraph):
@@ -59,56 +61,83 @@ class ChanceGraph(KeypointGraph):
             return walk
         to_entrances = self.costs[:, self.entrances].copy()
         to_entrances[self.entrances, np.arange(len(self.entrances))] = 0.0
+        to_entrances[:, self.blocked[self.entrances]] = np.inf
         _, towards = min_plus(self.weights, to_entrances.T)
 
-        sure = np.isfinite(walk.costs)
         costs, ranks, successors = (np.empty_like(part) for part in (walk.costs, walk.ranks, walk.successors))
         for row in range(len(to_goal)):
-            node_ranks, node_costs, ticket = self._values(walk.costs[row], sure[row], to_entrances)
+            node_ranks, node_costs, ticket = self._values(walk.costs[row], to_entrances)
             costs[row], ranks[row] = node_costs, node_ranks
             nodes = np.arange(self.n_nodes)
             successors[row] = np.where(ticket < 0, walk.successors[row], towards[np.maximum(ticket, 0), nodes])
         successors[:, self.entrances] = -1  # the plan ends here; what comes next, chance decides
         return Routes(costs, successors, ranks, walk.stretched)
 
-    def _values(
-        self, walk_costs: np.ndarray, sure: np.ndarray, to_entrances: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Rank, expected cost and best entrance (-1: walk to the goal) of each node, for one goal."""
-        reachable = np.isfinite(to_entrances)
+    def _refuges(self) -> np.ndarray:
+        refuges = super()._refuges()
+        refuges[self.entrances] = False  # nobody is to gamble for want of a plan
+        return refuges
 
-        def best(entrance_odds: np.ndarray) -> np.ndarray:
-            return np.maximum(sure, np.where(reachable, entrance_odds, 0.0).max(axis=1))
+    def _values(self, walk_costs: np.ndarray, to_entrances: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """
+        Rank, expected cost and best entrance (-1: walk to the goal) of each node, for one goal.
 
-        entrance_odds = _fixed_point(lambda odds: self.outcomes @ best(odds), np.zeros(len(self.entrances)))
-        entrance_odds = entrance_odds.round(9)  # what value iteration leaves must not look like better odds
-        node_odds = best(entrance_odds)
-        # Only plans that are as sure as any may compete for the lowest cost.
-        walks = np.where(sure & (node_odds <= 1.0), walk_costs, np.inf)
-        plays = np.where(reachable & (entrance_odds >= node_odds[:, None]) & (entrance_odds > 0), to_entrances, np.inf)
+        Policy iteration, first on the odds and then, among what is as sure as can be, on the cost: with the entrances
+        that the nodes go for held fixed, odds and costs are small linear systems. A node changes its mind for a real
+        gain only, so that none comes to wait for a lottery that leads back to itself.
+        """
+        sure, nodes = np.isfinite(walk_costs), np.arange(self.n_nodes)
+        ticket = np.full(self.n_nodes, -1)
+        while True:
+            odds = self._entrance_odds(sure, ticket)
+            options = np.where(np.isfinite(to_entrances), odds, 0.0)
+            node_odds = np.where(ticket < 0, sure, odds[ticket])
+            best = options.argmax(axis=1)
+            gains = options[nodes, best] > node_odds + _TIE
+            if not gains.any():
+                break
+            ticket[gains] = best[gains]
 
-        def cheapest(entrance_costs: np.ndarray) -> np.ndarray:
-            return np.minimum(walks, (plays + entrance_costs).min(axis=1))
-
-        # Of each outcome counts the share that ends well; an entrance without any is never played.
-        weights = self.outcomes * node_odds
-        weights[entrance_odds > 0] /= weights[entrance_odds > 0].sum(axis=1, keepdims=True)
-
-        def expected(entrance_costs: np.ndarray) -> np.ndarray:
-            return 1.0 + (weights * np.where(weights > 0, cheapest(entrance_costs), 0.0)).sum(axis=1)
-
-        entrance_costs = _fixed_point(expected, np.zeros(len(self.entrances)))
-        costs = cheapest(entrance_costs)
-        ticket = np.where(walks <= costs, -1, (plays + entrance_costs).argmin(axis=1))
+        plays = np.where((odds >= node_odds[:, None] - _TIE) & (odds > 0), to_entrances, np.inf)
+        while True:
+            entrance_costs = self._entrance_costs(walk_costs, plays, node_odds, ticket)
+            options = plays + entrance_costs
+            costs = np.where(ticket < 0, walk_costs, options[nodes, ticket])
+            options = np.column_stack([options, walk_costs])  # index -1: walk
+            best = options.argmin(axis=1)
+            gains = options[nodes, best] < costs * (1.0 - _TIE)
+            if not gains.any():
+                break
+            ticket[gains] = np.where(best == len(odds), -1, best)[gains]
         # Nothing leads to the goal: no rank at all.
         ranks = np.where(np.isfinite(costs), costs + COST_OF_A_MISS * (1.0 - node_odds), np.inf)
         return ranks, costs, ticket
 
+    def _entrance_odds(self, sure: np.ndarray, ticket: np.ndarray) -> np.ndarray:
+        """``[entrances]`` probability of reaching the goal, when every node keeps to its ticket."""
+        again = self.outcomes @ (ticket[:, None] == np.arange(len(self.entrances)))
+        won = self.outcomes @ (sure & (ticket < 0))
+        hopeful = won > 0
+        for _ in self.entrances:
+            hopeful |= again @ hopeful > 0
+        odds = np.zeros(len(self.entrances))
+        odds[hopeful] = _solve(again[np.ix_(hopeful, hopeful)], won[hopeful])
+        return odds.round(9)  # rounding errors must not look like better odds
 
-def _fixed_point(step: Callable[[np.ndarray], np.ndarray], value: np.ndarray, most: int = 100_000) -> np.ndarray:
-    """Value iteration from below: a lottery that leads back to its own entrance counts again and again."""
-    for _ in range(most):
-        last, value = value, step(value)
-        if np.allclose(value, last, rtol=1e-12, atol=1e-12, equal_nan=True):
-            break
-    return value
+    def _entrance_costs(
+        self, walk_costs: np.ndarray, plays: np.ndarray, node_odds: np.ndarray, ticket: np.ndarray
+    ) -> np.ndarray:
+        """``[entrances]`` steps expected in the case of success, when every node keeps to its ticket."""
+        weights = self.outcomes * node_odds  # of each outcome counts the share that ends well
+        hopeful = weights.any(axis=1)
+        weights = weights[hopeful] / weights[hopeful].sum(axis=1, keepdims=True)
+        onward = np.where(ticket < 0, walk_costs, plays[np.arange(len(ticket)), ticket])
+        expected = 1.0 + (weights * np.where(weights > 0, onward, 0.0)).sum(axis=1)
+        costs = np.full(len(self.entrances), np.inf)
+        costs[hopeful] = _solve(weights @ (ticket[:, None] == np.flatnonzero(hopeful)), expected)
+        return costs
+
+
+def _solve(again: np.ndarray, once: np.ndarray) -> np.ndarray:
+    """x = once + again x: a lottery that leads back to its own entrance counts again and again."""
+    return np.linalg.solve(np.eye(len(once)) - again, once)

@@ -14,7 +14,7 @@ from proq_agent.regions import Corner
 from proq_agent.snags import Snags
 
 Box = tuple[Corner, Corner]
-N_SAMPLES = 1024  # points looked at to find places in a part of goal space
+N_SAMPLES = 1 << 14  # points looked at to find places in a part of goal space; a sixteenth will do in a box
 MAX_PLACES = 64  # of these that are kept: each makes every plan a little slower while it is blocked
 
 
@@ -63,7 +63,7 @@ class MapGraph(ChanceGraph):
             entrances=len(keypoints) + np.arange(len(entrances)),
             outcomes=_outcomes(chance_edges, len(keypoints) + len(entrances)),
         )
-        self._snags = Snags(self, policy.distances, self.embeddings, slack=reach)
+        self._snags = Snags(self, policy.pairwise_distances, self.embeddings, slack=reach)
 
     def block(
         self,
@@ -77,7 +77,12 @@ class MapGraph(ChanceGraph):
         handle = super().block(nodes=nodes, edges=edges, box=box, region=region)
         change = self._changes[handle]
         if change.tests:
-            places = self._places(lambda points: np.any([test(points, points) for test in change.tests], axis=0), box)
+            within = box if region is None else None
+            try:
+                places = self._places(lambda x: np.any([test(x, x) for test in change.tests], axis=0), within)
+            except BaseException:  # the caller's predicate failed
+                self.unblock(handle)
+                raise
             edges = np.concatenate([np.stack([change.sources, change.ends], axis=1), self._snags.edges_past(places)])
             self._changes[handle] = change._replace(sources=edges[:, 0], ends=edges[:, 1])
             self._snags.close(places, handle)
@@ -131,9 +136,10 @@ class MapGraph(ChanceGraph):
         :param box: where to look for them besides the nodes; by default all over the map
         """
         low, high = self.points.min(axis=0), self.points.max(axis=0)
+        n = N_SAMPLES
         if box is not None:
-            low, high = np.clip(box[0], low, high), np.clip(box[1], low, high)
-        samples = np.random.default_rng(0).uniform(low, high, (N_SAMPLES, self.points.shape[1]))
+            low, high, n = np.clip(box[0], low, high), np.clip(box[1], low, high), N_SAMPLES // 16
+        samples = np.random.default_rng(0).uniform(low, high, (n, self.points.shape[1]))
         points = np.concatenate([self.points, samples])
         locations = self.policy.locate(self.tensor(points[inside(points)]))
         return self.policy.embed(locations[self._reachable(locations)][:MAX_PLACES])

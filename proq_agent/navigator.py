@@ -21,8 +21,9 @@ class Plan(NamedTuple):
     nodes: list[int]  #: keypoints, entrances, and last the goal itself, ``graph.n_nodes``
     points: np.ndarray  #: ``[nodes, goal_dim]``
     cost: float  #: steps expected, with ``caution`` somewhat more
-    probability: float  #: of reaching the goal; below one where a lottery cannot be avoided
+    probability: float  #: of reaching the goal, below one where a lottery cannot be avoided; nan for a fallback
     fallback: bool  #: it needs a hop beyond ``max_hop``, or there is no way at all
+    arrived: bool  #: the goal is within ``reach``
 
 
 class _Goals(NamedTuple):
@@ -128,15 +129,27 @@ class Navigator:
 
     @th.no_grad()
     def plan(self, start: np.ndarray, goal: np.ndarray) -> Plan:
-        """The whole plan from one point of goal space to another; what is known of several goals stays known."""
+        """
+        The whole plan from one point of goal space to another; what is known of several goals stays known.
+
+        :raises ValueError: if one is not a finite point of goal space
+        """
+        start, goal = (self._point(name, point) for name, point in (("start", start), ("goal", goal)))
         is_alone = self._goals is None or len(self._goals.points) == 1
         goals = self._known_goals(goal[None]) if is_alone else self._plan(goal[None])
         embeddings = self.policy.embed(self.policy.locate(self.graph.tensor(start[None])))
         hops = self._choose(goals, start[None], embeddings)
         nodes = self.graph.path(goals.routes, hops.target[0])
-        probability = 1.0 if nodes[0] == self.graph.n_nodes else float(goals.routes.odds[0, nodes[0]])
         points = self.targets(np.array(nodes), goal[None])
-        return Plan(nodes, points, float(hops.cost[0]), probability, bool(hops.fallback[0]))
+        fallback, is_goal = bool(hops.fallback[0]), nodes[0] == self.graph.n_nodes
+        probability = np.nan if fallback else 1.0 if is_goal else float(goals.routes.odds[0, nodes[0]])
+        return Plan(nodes, points, float(hops.cost[0]), probability, fallback, bool(hops.arrived[0]))
+
+    def _point(self, name: str, point: np.ndarray) -> np.ndarray:
+        dim = self.graph.points.shape[1]
+        if np.shape(point) != (dim,) or not np.isfinite(point).all():
+            raise ValueError(f"{name} must be a finite point with {dim} coordinates, got {point}")
+        return np.asarray(point, dtype=np.float32)
 
     def _target_rows(self, keypoint_rows: th.Tensor, goal_rows: th.Tensor, hops: Hops) -> th.Tensor:
         target = th.as_tensor(hops.target, device=keypoint_rows.device)

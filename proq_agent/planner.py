@@ -43,6 +43,7 @@ class Hops(NamedTuple):
     target: np.ndarray  #: ``[B]`` keypoint to head for; ``K`` is the goal itself
     cost: np.ndarray  #: ``[B]`` estimated cost to go by that choice, inf if unknown
     fallback: np.ndarray  #: ``[B]`` bool: the plan needs a hop beyond ``max_hop``, or there is none
+    arrived: np.ndarray  #: ``[B]`` bool: the goal is within ``reach``
 
 
 class Connectivity(NamedTuple):
@@ -73,7 +74,7 @@ class KeypointGraph:
     Where the cut leaves no route, the plan falls back, in this order, and :attr:`Hops.fallback` says so:
 
     * no keypoint within ``max_hop`` of the goal: the one nearest to the goal makes a single long last hop;
-    * no keypoint with a route within ``max_hop`` of the state: the nearest one with a route, however far;
+    * no keypoint with a route within ``max_hop`` of the state: the nearest of those with the surest, however far;
     * no keypoint with a route at all (the goal is walled off): the nearest one not blocked, at cost inf;
     * no such keypoint either: the goal itself.
 
@@ -217,7 +218,9 @@ class KeypointGraph:
         lost = np.isinf(cost)
         if lost.any():
             fallback |= lost
-            target[lost], cost[lost] = self._nearest(routes.costs[lost], first_hop[lost], to_goal[lost])
+            target[lost], cost[lost] = self._nearest(
+                Routes(*(part[lost] for part in routes)), first_hop[lost], to_goal[lost]
+            )
         if self.reach >= from_state.min():
             for _ in range(goal):  # keypoints may lie so close that several are reached at once
                 keypoint = np.minimum(target, goal - 1)
@@ -226,7 +229,7 @@ class KeypointGraph:
                 if not reached.any():
                     break
                 target = np.where(reached, onward, target)
-        return Hops(target, cost, fallback)
+        return Hops(target, cost, fallback, state_to_goal <= self.reach)
 
     def path(self, routes: Routes, first: int) -> list[int]:
         """
@@ -347,16 +350,20 @@ class KeypointGraph:
         n_components, _ = connected_components(edges, connection="strong")
         return Connectivity(float(routed / max(len(free) * (len(free) - 1), 1)), int(n_components))
 
-    def _nearest(self, costs: np.ndarray, first_hop: np.ndarray, to_goal: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def _nearest(self, routes: Routes, first_hop: np.ndarray, to_goal: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Target and cost where nothing with a route is within ``max_hop``: see the class docstring."""
-        rows = np.arange(len(costs))
-        routed = np.where(np.isfinite(costs), first_hop, np.inf)
-        unblocked = np.where(self.blocked, np.inf, first_hop)
-        options = np.where(np.isinf(routed).all(axis=1, keepdims=True), unblocked, routed)
+        rows = np.arange(len(first_hop))
+        routed = np.where(np.isfinite(routes.costs), first_hop + COST_OF_A_MISS * (1.0 - routes.odds), np.inf)
+        refuges = np.where(self._refuges(), first_hop, np.inf)
+        options = np.where(np.isinf(routed).all(axis=1, keepdims=True), refuges, routed)
         target = options.argmin(axis=1)
         usable = np.isfinite(options[rows, target])
-        cost = np.where(usable, first_hop[rows, target] + costs[rows, target], to_goal)
+        cost = np.where(usable, first_hop[rows, target] + routes.costs[rows, target], to_goal)
         return np.where(usable, target, self.n_nodes), cost
+
+    def _refuges(self) -> np.ndarray:
+        """``[K]`` keypoints to go to when there is no route."""
+        return ~self.blocked
 
     def _indices(self, values: _Indices | Sequence[tuple[int, int]], name: str) -> np.ndarray:
         indices = np.atleast_1d(np.asarray(values))

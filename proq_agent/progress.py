@@ -44,6 +44,7 @@ class ProgressMonitor:
         desired: np.ndarray,
         targets: np.ndarray,
         costs: np.ndarray,
+        arrived: np.ndarray,
         state: Progress | None = None,
         episode_start: np.ndarray | None = None,
     ) -> tuple[Progress, bool]:
@@ -55,6 +56,7 @@ class ProgressMonitor:
         :param desired: ``[B, goal_dim]`` where they want to be
         :param targets: ``[B, goal_dim]`` what they head for now
         :param costs: ``[B]`` cost to go
+        :param arrived: ``[B]`` agents that are at their goals, and need not get closer
         :param state: what the last call returned; None at the beginning
         :param episode_start: ``[B]`` agents that begin anew
         :return: the new state, and whether an agent was stuck: then plan again
@@ -65,7 +67,7 @@ class ProgressMonitor:
         anew = (state.goals != desired).any(axis=1) | (state.version != version)
         if episode_start is not None:
             anew |= np.asarray(episode_start, dtype=bool)
-        closer = anew | (costs <= state.best - MIN_PROGRESS) | np.isinf(costs)
+        closer = anew | (costs <= state.best - MIN_PROGRESS) | arrived | np.isinf(costs)
         best = np.where(closer, costs, state.best)
         stalled = np.where(closer, 0, state.stalled + 1)
         stuck = np.flatnonzero(stalled >= self.patience)

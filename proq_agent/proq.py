@@ -444,7 +444,7 @@ class ProQ(OfflineAlgorithm):
             targets = navigator.targets(hops.target, desired)
             known = None if state is None else Progress(*state)
             state, stuck = ProgressMonitor(self.patience).watch(
-                navigator.graph, achieved, desired, targets, hops.cost, known, episode_start
+                navigator.graph, achieved, desired, targets, hops.cost, hops.arrived, known, episode_start
             )
             if stuck:
                 _, here, target = navigator.next_hops(achieved, desired)
@@ -458,10 +458,7 @@ class ProQ(OfflineAlgorithm):
         :param start: ``[goal_dim]`` where the agent is
         :param goal: ``[goal_dim]`` where it wants to be
         """
-        for name, point in (("start", start), ("goal", goal)):
-            if np.shape(point) != self.policy.goal_scaler.mean.shape or not np.isfinite(point).all():
-                raise ValueError(f"{name} must be a finite point with {len(self.policy.goal_scaler.mean)} coordinates")
-        return self.navigator.plan(np.asarray(start, dtype=np.float32), np.asarray(goal, dtype=np.float32))
+        return self.navigator.plan(start, goal)
 
     def diagnose(self) -> dict[str, float]:
         """Share of keypoints in distribution, their spread, and how much of the graph is connected."""

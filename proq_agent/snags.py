@@ -10,15 +10,18 @@ import torch as th
 
 from proq_agent.planner import KeypointGraph
 
-Distance = Callable[[th.Tensor, th.Tensor], th.Tensor]  # of embeddings [..., dim], whose leading dimensions broadcast
+Pairwise = Callable[[th.Tensor, th.Tensor], th.Tensor]  # embeddings [A, dim] and [B, dim] -> distances [A, B]
 
 
 class _Places(NamedTuple):
-    """Where agents were stuck, and where they wanted to go; embeddings ``[N, dim]`` and costs ``[N]``."""
+    """Where agents were stuck, and all about it that does not depend on where others are; a row for each of P."""
 
-    places: th.Tensor
-    targets: th.Tensor
+    places: th.Tensor  # embeddings
+    targets: th.Tensor  # embeddings of where the agents were heading
     costs: np.ndarray  # inf: closed, in all directions
+    planned: np.ndarray  # distance from place to target
+    onward: np.ndarray  # [P, K] distance from the place to each node of the graph
+    towards: np.ndarray  # [P, K] whether that node lies in the direction of the target
 
 
 class Snags:
@@ -31,17 +34,18 @@ class Snags:
     while the way back and the ways beyond the wall stay what they were.
 
     The edges among these hops are penalised in the graph; the snag lasts as long as that penalty. A place that is
-    known to be closed is a snag of infinite cost for hops in any direction, but for those that begin there.
+    known to be closed is a snag of infinite cost for hops in any direction, but for those that begin or end beside it;
+    as it is one of many, it need not catch what passes at a distance.
 
     :param graph: whose edges are penalised
-    :param distance: d of embeddings
+    :param pairwise: d of embeddings
     :param nodes: ``[K, embedding_dim]`` embeddings of the graph's nodes
     :param slack: how far beside a hop a place may lie
     """
 
-    def __init__(self, graph: KeypointGraph, distance: Distance, nodes: th.Tensor, slack: float) -> None:
-        self.graph, self.distance, self.nodes, self.slack = graph, distance, nodes, slack
-        self._known = _Places(nodes[:0], nodes[:0], np.zeros(0))
+    def __init__(self, graph: KeypointGraph, pairwise: Pairwise, nodes: th.Tensor, slack: float) -> None:
+        self.graph, self.pairwise, self.nodes, self.slack = graph, pairwise, nodes, slack
+        self._known = self._describe(nodes[:0], nodes[:0], np.inf)
         self._handles: list[int] = []
         self._version = graph.version
 
@@ -51,7 +55,7 @@ class Snags:
         :param target: ``[embedding_dim]`` t, where it was heading
         :param cost: added to every hop that leads past
         """
-        new = _Places(place[None], target[None], np.array([cost]))
+        new = self._describe(place[None], target[None], cost)
         edges = self._edges_past(new)
         self._append(new, self.graph.penalise(edges[:, 0], edges[:, 1], cost))
 
@@ -60,11 +64,11 @@ class Snags:
         :param places: ``[P, embedding_dim]`` what nobody can pass any more
         :param handle: of the block in the graph, which these places share the fate of
         """
-        self._append(_closed(places), handle)
+        self._append(self._describe(places, places, np.inf), handle)
 
     def edges_past(self, places: th.Tensor) -> np.ndarray:
         """``[n, 2]`` edges of the graph that lead past places in any direction."""
-        return self._edges_past(_closed(places))
+        return self._edges_past(self._describe(places, places, np.inf))
 
     def penalties(self, distances: np.ndarray, starts: th.Tensor, ends: th.Tensor) -> np.ndarray | float:
         """
@@ -78,23 +82,39 @@ class Snags:
             self._drop_lifted()
         return self._penalties(self._known, distances, starts, ends) if self._handles else 0.0
 
-    @th.no_grad()
     def _penalties(self, of: _Places, distances: np.ndarray, starts: th.Tensor, ends: th.Tensor) -> np.ndarray:
-        starts, ends = starts.unsqueeze(-2), ends.unsqueeze(-2)
-        to_place, onward, from_target, to_target, planned = (
-            self.distance(x, y).cpu().numpy()
-            for x, y in (
-                (starts, of.places),
-                (of.places, ends),
-                (of.targets, ends),
-                (ends, of.targets),
-                (of.places, of.targets),
-            )
-        )
-        past = to_place + onward <= distances[..., None] + self.slack
-        towards = (from_target < onward) | (to_target < planned)
-        counts = past & np.where(np.isinf(of.costs), to_place > self.slack, towards)
-        return np.where(counts, of.costs, 0.0).sum(axis=-1)
+        to_place = self._from(starts, of.places)
+        onward, towards = (of.onward, of.towards) if ends is self.nodes else self._ahead(of, ends)
+        onward, towards = np.moveaxis(onward, 0, -1), np.moveaxis(towards, 0, -1)
+        length, closed = distances[..., None], np.isinf(of.costs)
+        past = to_place + onward <= length + np.where(closed, self.slack / 4, self.slack)
+        between = (to_place > self.slack) & (to_place < length)
+        return np.where(past & np.where(closed, between, towards), of.costs, 0.0).sum(axis=-1)
+
+    def _describe(self, places: th.Tensor, targets: th.Tensor, cost: float) -> _Places:
+        costs, planned = np.full(len(places), cost), self._from(places, targets).diagonal()
+        nowhere = np.empty((len(places), 0))
+        new = _Places(places, targets, costs, planned, nowhere, nowhere)
+        onward, towards = self._ahead(new, self.nodes)
+        return new._replace(onward=onward, towards=towards)
+
+    def _ahead(self, of: _Places, ends: th.Tensor) -> tuple[np.ndarray, np.ndarray]:
+        """``[P, ...]`` distance from each place to ends ``[..., dim]``, and whether these lie ahead."""
+        onward = self._to(of.places, ends)
+        planned = of.planned.reshape(-1, *[1] * (ends.ndim - 1))
+        ahead = self._to(of.targets, ends) < onward
+        ahead |= np.moveaxis(self._from(ends, of.targets), -1, 0) < planned
+        return onward, ahead
+
+    @th.no_grad()
+    def _from(self, points: th.Tensor, places: th.Tensor) -> np.ndarray:
+        """Distances ``[..., P]`` from points ``[..., dim]`` to places ``[P, dim]``."""
+        return self.pairwise(points.flatten(end_dim=-2), places).cpu().numpy().reshape(*points.shape[:-1], len(places))
+
+    @th.no_grad()
+    def _to(self, places: th.Tensor, points: th.Tensor) -> np.ndarray:
+        """Distances ``[P, ...]`` from places ``[P, dim]`` to points ``[..., dim]``."""
+        return self.pairwise(places, points.flatten(end_dim=-2)).cpu().numpy().reshape(len(places), *points.shape[:-1])
 
     def _edges_past(self, places: _Places) -> np.ndarray:
         return np.argwhere(self._penalties(places, self.graph.distances, self.nodes[:, None], self.nodes) > 0)
@@ -102,20 +122,12 @@ class Snags:
     def _append(self, new: _Places, handle: int) -> None:
         self._drop_lifted()
         self._handles += [handle] * len(new.costs)
-        self._known = _Places(
-            th.cat([self._known.places, new.places]),
-            th.cat([self._known.targets, new.targets]),
-            np.append(self._known.costs, new.costs),
-        )
+        places, targets, *arrays = zip(self._known, new, strict=True)
+        self._known = _Places(th.cat(places), th.cat(targets), *map(np.concatenate, arrays))  # type: ignore[arg-type]
 
     def _drop_lifted(self) -> None:
         """Forget the snags whose penalty was taken off the graph."""
         kept = [row for row, handle in enumerate(self._handles) if self.graph.in_force(handle)]
-        places, targets, costs = self._known
-        self._known = _Places(places[kept], targets[kept], costs[kept])
+        self._known = _Places(*(part[kept] for part in self._known))  # type: ignore[arg-type]
         self._handles = [self._handles[row] for row in kept]
         self._version = self.graph.version
-
-
-def _closed(places: th.Tensor) -> _Places:
-    return _Places(places, places, np.full(len(places), np.inf))

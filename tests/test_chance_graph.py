@@ -167,3 +167,34 @@ def test_rows_of_a_batch_do_not_mix():
 def test_outcomes_that_are_no_probabilities_are_refused():
     with pytest.raises(ValueError, match="sum to one"):
         ChanceGraph(line(3), 2.0, entrances=[1], outcomes=np.array([[0.5, 0.0, 0.2]]))
+
+
+def test_a_blocked_entrance_is_not_played():
+    graph = with_portal(detour=False)
+    graph.block(nodes=6)
+    routes = graph.routes(to_node(5))
+    assert routes.odds[0].tolist() == [0.0, 0.0, 0.0, 1.0, 1.0, 1.0, 0.0, 0.0]
+    at_entrance = np.where(np.arange(8) == 6, 0.5, np.where(np.arange(8) == 0, 1.5, INF))
+    hops = graph.next_hops(routes, at_entrance[None], np.array([INF]))
+    assert hops.target == 0 and hops.fallback and np.isinf(hops.cost)
+
+
+def test_without_a_plan_nobody_gambles():
+    graph = with_portal(detour=False)
+    beside_entrance = np.where(np.arange(8) == 6, 0.5, np.where(np.arange(8) == 1, 1.5, INF))
+    hops = graph.next_hops(graph.routes(np.full(8, INF)), beside_entrance[None], np.array([INF]))
+    assert hops.target == 1 and hops.fallback  # no route at all: the nearest place to stand on
+    off_the_map = np.where(np.arange(8) == 6, 2.5, np.where(np.arange(8) == 3, 2.6, INF))
+    hops = graph.next_hops(graph.routes(to_node(5)), off_the_map[None], np.array([INF]))
+    assert hops.target == 3 and hops.fallback  # beyond every hop: the surest, then the nearest
+
+
+@pytest.mark.parametrize("luck", [0.5, 1e-2, 1e-4, 1e-6])
+def test_rare_luck_costs_no_time_and_is_counted_right(luck):
+    # From 0 one step to entrance 1, which leads to the goal's node 2 with little luck, or back to 0.
+    distances = np.full((3, 3), INF)
+    distances[0, 1] = 1.0
+    graph = ChanceGraph(distances, 2.0, entrances=[1], outcomes=np.array([[1.0 - luck, 0.0, luck]]))
+    routes = graph.routes(to_node(2, 3))
+    assert routes.odds[0][0] == pytest.approx(1.0)
+    assert routes.costs[0][0] == pytest.approx(2.0 / luck + 0.5, rel=1e-6)

@@ -113,7 +113,7 @@ def test_planning_outside_and_inside_predict_choose_the_same_actions(model):
 def test_arrays_are_fresh_and_the_inner_ones_untouched(model):
     env = KeypointGoal(GridMaze(), model)
     observation, info = env.reset(seed=1)
-    for array in (observation["desired_goal"], info["plan"], info["final_goal"]):
+    for array in (observation["desired_goal"], *info["plan"], info["final_goal"]):
         array += 100.0
     after, after_info = env.reset(seed=1)
     assert np.abs(after["desired_goal"]).max() < 50 and np.abs(after_info["plan"]).max() < 50
@@ -188,6 +188,29 @@ def test_vectorised_environments_give_what_single_ones_give(model, vec_env):
     envs.close()
 
 
+def test_gymnasium_vector_environments_hold_plans_of_several_lengths(model):
+    envs = gym.vector.SyncVectorEnv([lambda: KeypointGoal(GridMaze(max_steps=4), model)] * 3)
+    lengths = set()
+    observations, infos = envs.reset(seed=0)
+    for _ in range(12):  # several episodes
+        for row in range(3):
+            lengths.add(len(infos["plan"][row]))
+            np.testing.assert_array_equal(infos["plan"][row][0], observations["desired_goal"][row])
+        observations, _, _, _, infos = envs.step(envs.action_space.sample())
+    assert len(lengths) > 1
+    envs.close()
+
+
+@pytest.mark.parametrize("key", ["achieved_goal", "desired_goal"])
+def test_what_is_no_point_of_goal_space_is_refused(model, key):
+    class Broken(gym.ObservationWrapper):
+        def observation(self, observation):
+            return observation | {key: np.full(2, np.nan, np.float32)}
+
+    with pytest.raises(ValueError, match="finite point"):
+        KeypointGoal(Broken(GridMaze()), model).reset(seed=0)
+
+
 def test_wrappers_follow_further_training_and_shared_blocks(model):
     one, two = KeypointGoal(GridMaze(), model), KeypointGoal(GridMaze(), model)
     keypoint = one.reset(seed=0)[1]["keypoint"]
@@ -224,3 +247,19 @@ def test_half_of_the_map_can_be_blocked(model):
     assert model.planner.blocked[points[:, 0] >= middle].all()
     model.planner.unblock(handle)
     assert (points[~model.planner.blocked, 0] >= middle).any()
+
+
+def test_a_predicate_that_fails_blocks_nothing(model):
+    calls = []
+
+    def fails_later(points):
+        calls.append(len(points))
+        if len(calls) > 2:
+            raise RuntimeError("broken")
+        return np.zeros(len(points), dtype=bool)
+
+    before = model.planner.blocked.copy()
+    with pytest.raises(RuntimeError, match="broken"):
+        model.planner.block(region=fails_later)
+    np.testing.assert_array_equal(model.planner.blocked, before)
+    model.planner.unblock()

@@ -37,10 +37,11 @@ class Watch:
         self.goals = np.full((n, 2), 3.0, np.float32)
         self.here, self.target = self.goals + 1.0, self.goals + 0.5
         self.state: Progress | None = None
+        self.arrived = np.zeros(n, dtype=bool)
 
     def __call__(self, *costs: float, episode_start: Any = None) -> bool:
         self.state, stuck = self.monitor.watch(
-            self.graph, self.here, self.goals, self.target, np.array(costs), self.state, episode_start
+            self.graph, self.here, self.goals, self.target, np.array(costs), self.arrived, self.state, episode_start
         )
         return stuck
 
@@ -50,6 +51,18 @@ def test_an_agent_is_stuck_after_patience_steps_without_a_lower_cost(tiny):
     assert [watch(c) for c in (50.0, 49.9, 51.0, 50.0)] == [False, False, False, True]
     assert watch.graph.version > watch.state.version[0]
     assert [watch(c) for c in (90.0, 90.0, 90.0, 90.0)] == [False, False, False, True]
+
+
+def test_who_has_arrived_is_not_stuck(tiny):
+    watch = Watch(tiny(), patience=2)
+    watch.arrived[:] = True
+    assert not any(watch(5.0) for _ in range(9))
+    model = tiny(patience=2, reach=10.0)
+    there = {key: np.full(2, 3.0, np.float32) for key in model.observation_space}
+    state, before = None, model.plan(np.zeros(2), there["desired_goal"]).cost
+    for _ in range(9):
+        _, state = model.predict(there, state)
+    assert model.plan(np.zeros(2), there["desired_goal"]).cost == before
 
 
 def test_progress_resets_the_count(tiny):

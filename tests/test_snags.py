@@ -15,7 +15,7 @@ def line() -> Snags:
     """Keypoints 0, 1, ... 9 on a line, hops up to 4."""
     points = np.arange(10.0)[:, None]
     graph = KeypointGraph(np.abs(points - points.T), max_hop=4.0, points=points)
-    return Snags(graph, lambda x, y: (x - y).abs().sum(-1), th.as_tensor(points), slack=0.5)
+    return Snags(graph, th.cdist, th.as_tensor(points), slack=0.5)
 
 
 def position(x: float) -> th.Tensor:

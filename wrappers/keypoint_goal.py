@@ -25,7 +25,7 @@ class KeypointGoal(gym.Wrapper, gym.utils.RecordConstructorArgs):
     and step
 
     * ``final_goal``: the true goal,
-    * ``plan``: ``[n, goal_dim]`` points to visit, from the one shown to the true goal,
+    * ``plan``: the points to visit, from the one shown to the true goal, or to where chance decides,
     * ``keypoint``: index of the one shown, ``planner.n_nodes`` if it is the true goal,
     * ``cost_to_go``: estimated number of steps to the true goal,
     * ``fallback``: whether the plan needs a hop that is longer than the planner trusts.
@@ -99,13 +99,13 @@ class KeypointGoal(gym.Wrapper, gym.utils.RecordConstructorArgs):
         self, observation: dict[str, np.ndarray], info: dict[str, Any]
     ) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
         goal = observation["desired_goal"]
-        plan = self._plan(*(np.asarray(observation[key], dtype=np.float32) for key in GOAL_KEYS[1:]))
+        plan = self._plan(observation["achieved_goal"], goal)
         points = plan.points.astype(goal.dtype)
         if plan.nodes[-1] == self.model.planner.n_nodes:
             points[-1] = goal  # to the last digit
         planned = {
             "final_goal": goal.copy(),
-            "plan": points,
+            "plan": tuple(points),  # vector environments cannot put arrays of several lengths together
             "keypoint": plan.nodes[0],
             "cost_to_go": plan.cost,
             "fallback": plan.fallback,
@@ -118,9 +118,9 @@ class KeypointGoal(gym.Wrapper, gym.utils.RecordConstructorArgs):
             self._navigator = self._source.fork()
         plan = self._navigator.plan(start, goal)
         if self.model.patience is not None:
-            target, cost = plan.points[:1], np.array([plan.cost])
+            target, cost, arrived = plan.points[:1], np.array([plan.cost]), np.array([plan.arrived])
             self._progress, stuck = ProgressMonitor(self.model.patience).watch(
-                self._navigator.graph, start[None], goal[None], target, cost, self._progress
+                self._navigator.graph, start[None], goal[None], target, cost, arrived, self._progress
             )
             if stuck:
                 plan = self._navigator.plan(start, goal)

@@ -79,8 +79,7 @@ def play(model: ProQ, envs: Sequence[gym.Env], args: argparse.Namespace) -> tupl
     state = None
     while running.any():
         batch = {key: np.stack([observation[key] for observation in observations]) for key in observations[0]}
-        # An agent that has arrived makes no progress any more, and should not be taken for stuck.
-        actions, state = model.predict(batch, state, ~running, deterministic=args.deterministic)
+        actions, state = model.predict(batch, state, deterministic=args.deterministic)
         for i in np.flatnonzero(running).tolist():
             observations[i], _, terminated, truncated, info = envs[i].step(actions[i])
             steps[i] += 1

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from proq_agent.chance import find_unpredictable
 from proq_agent.chance_edges import ChanceEdge, cluster_chance
+from zoo.generate import generate
 
 BOX, STEP = 5.0, 0.1  # half the width of the walled box, length of a full-speed step
 
@@ -195,3 +196,18 @@ def test_an_edge_survives_json() -> None:
     assert (copy.radius, copy.count) == (edge.radius, edge.count)
     for name in ("entrance", "exits", "probabilities"):
         np.testing.assert_array_equal(getattr(copy, name), getattr(edge, name))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("env_id", "episodes"),
+    [("pointmaze-medium-navigate-v0", 100), ("pointmaze-giant-stitch-v0", 500), ("pointmaze-teleport-stitch-v0", 500)],
+)
+def test_of_real_mazes_nothing_but_the_portals_is_flagged(env_id: str, episodes: int) -> None:
+    data = generate(env_id, 0, episodes, val_episodes=1)["train"]
+    rows = np.flatnonzero(~data["terminals"].astype(bool))
+    states, next_states = data["observations"][rows], data["observations"][rows + 1]
+    flagged = find_unpredictable(states, data["actions"][rows], next_states, seed=0)
+    jumps = np.linalg.norm(next_states - states, axis=1) > 1.0  # a step is 0.2 long
+    assert len(rows) >= 100_000 and jumps.any() == ("teleport" in env_id)
+    np.testing.assert_array_equal(flagged, jumps)

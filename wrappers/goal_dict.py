@@ -23,8 +23,9 @@ class GoalDict(gym.Wrapper, gym.utils.RecordConstructorArgs):
     ``info["task_id"]`` names the one in use. ``reset(seed=...)`` determines everything that follows,
     the draws that OGBench makes from NumPy's global state included, and that global state is left to its
     other users exactly as they left it. The n-th episode after a seeded reset has the same task, start and
-    goal whatever was done in the episodes before it. One exception: the goals of OGBench's manipulation
-    environments follow from actions sampled in a space made anew at every use, which no seed reaches.
+    goal whatever was done in the episodes before it, if the environment draws nothing while stepping. One
+    exception: the goals of OGBench's manipulation environments follow from actions sampled in a space made
+    anew at every use, which no seed reaches.
 
     Example::
 

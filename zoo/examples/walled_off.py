@@ -130,6 +130,7 @@ def walled_off(args: argparse.Namespace) -> None:
 
     model.patience = args.patience
     results[f"walled off, untold, patience {args.patience}"] = play(model, walled, args)
+    results["walled off, found out before"] = play(model, walled, args)
     plans["found out"] = model.plan(start, goal)
 
     rows = [

@@ -161,6 +161,14 @@ def test_tracking_offline(workplace: Path, monkeypatch: pytest.MonkeyPatch) -> N
         assert _appears(key, record), key
 
 
+def test_without_wandb_the_remedy_is_named(
+    workplace: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "wandb", None)
+    assert main(command("-n", 2, "--track")) == 1
+    assert "pip install 'proq-agent[track]'" in capsys.readouterr().err
+
+
 def _appears(key: bytes, file: Path, seconds: float = 60.0) -> bool:
     """wandb writes in a process of its own, which may be a little behind."""
     end = time.monotonic() + seconds

@@ -31,6 +31,11 @@ EVALUATIONS, CHECKPOINTS, LOGS = 4, 4, 50  # how often in a training, by default
 HEADER = ("task", "sampled", "deterministic")
 
 
+def actor_start(model: ProQ, total: int) -> int:
+    """After how many of all updates the actor begins to learn; until then there is nothing to evaluate."""
+    return round(total * (1.0 - model.actor_fraction))
+
+
 class TrainingRun:
     """
     One training with a folder to write to; a context manager that closes its logs.
@@ -94,7 +99,7 @@ class TrainingRun:
         if args.save_freq != -1:
             callbacks.append(CheckpointCallback(args.save_freq or max(total // CHECKPOINTS, 1), str(folder.path)))
         if args.eval_freq != -1:
-            start = round(total * (1.0 - model.actor_fraction))  # until then there is nothing to see
+            start = actor_start(model, total)
             callbacks.append(
                 TaskEvalCallback(
                     self.pool,

@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 from tiny_goal import ENV, TinyGoalEnv, tiny_model
 
+import zoo
 from zoo.enjoy import main
+from zoo.find_agent import check_environment
 from zoo.run_folder import env_name
 
 
@@ -91,6 +93,43 @@ def test_chooses_the_agent_that_was_asked_for(logs, options):
     args = build_parser().parse_args(["--env", ENV, "--folder", str(logs), *options])
     expected = {"90": 6, "--load-last-checkpoint": 9, "1": 3}.get(options[-1] if options else "", 12)
     assert load_agent(args).num_timesteps == expected
+
+
+SHIPPED = Path(zoo.__file__).parent / "agents" / "pointmaze-giant-navigate-v0.zip"
+
+
+def test_an_agent_of_another_environment_is_refused_where_it_is_known(tmp_path, capsys):
+    copy = tmp_path / SHIPPED.name
+    copy.write_bytes(SHIPPED.read_bytes())
+    for agent in (SHIPPED, copy):
+        assert main(["--env", "pointmaze-medium-navigate-v0", "--agent", str(agent)]) == 1
+        error = capsys.readouterr().err
+        assert "trained on pointmaze-giant-navigate-v0, not on pointmaze-medium-navigate-v0" in error
+        assert error.count("\n") == 1
+    stray = tmp_path / "stray.zip"
+    stray.write_bytes(SHIPPED.read_bytes())
+    check_environment(stray, "pointmaze-medium-navigate-v0")  # nobody knows
+
+
+@pytest.mark.parametrize(
+    "env_id",
+    [
+        "pointmaze-giant-v0",
+        "pointmaze-giant-stitch-v0",
+        "pointmaze-giant-oraclerep-v0",
+        "pointmaze-giant-navigate-singletask-task2-v0",
+    ],
+)
+def test_an_agent_may_act_wherever_the_maze_is_its_own(env_id):
+    check_environment(SHIPPED, env_id)
+
+
+def test_variants_of_robotics_mazes_are_the_same_maze(tmp_path):
+    agent = tmp_path / "PointMaze_Large-v3.zip"
+    check_environment(agent, "PointMaze_LargeDense-v3")
+    check_environment(agent, "PointMaze_Large_Diverse_GRDense-v3")
+    with pytest.raises(ValueError, match="PointMaze_Large-v3, not on PointMaze_Medium-v3"):
+        check_environment(agent, "PointMaze_Medium-v3")
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from tiny_goal import TINY, tiny_arrays, tiny_model
 
+import zoo
 from proq_agent import GoalDataset, ProQ
 from zoo.curves import Curve, mean_and_band, read_curve
 from zoo.learned_map import LearnedMap
@@ -160,6 +161,11 @@ def test_column_of_progress_skips_empty_rows(tmp_path):
     [
         (["map", "--agent", "nowhere.zip"], "nowhere"),
         (["map"], "--env"),
+        (["map", "--agent", "{shipped}", "--env", "pointmaze-medium-v0"], "trained on pointmaze-giant-navigate-v0"),
+        (
+            ["compare", "--agent", "{agent}", "--without", "{shipped}", "--env", "pointmaze-medium-v0"],
+            "trained on pointmaze-giant-navigate-v0",
+        ),
         (["map", "--env", "pointmaze-medium-navigate-v0", "--exp-id", "7"], "no run 7"),
         (["plan", "--agent", "{agent}", "--start", "0", "0"], "--goal"),
         (["plan", "--agent", "{agent}", "--start", "0", "0", "0", "--goal", "1", "1"], "coordinates"),
@@ -171,7 +177,8 @@ def test_column_of_progress_skips_empty_rows(tmp_path):
 )
 def test_bad_input_is_one_clear_line(agent, tmp_path, monkeypatch, capsys, command, words):
     monkeypatch.chdir(tmp_path)
-    assert main([*(part.format(agent=agent) for part in command), "--out", "figure.png"]) == 1
+    shipped = Path(zoo.__file__).parent / "agents" / "pointmaze-giant-navigate-v0.zip"
+    assert main([*(part.format(agent=agent, shipped=shipped) for part in command), "--out", "figure.png"]) == 1
     error = capsys.readouterr().err.strip()
     assert words in error and "\n" not in error
     assert not list(tmp_path.iterdir())

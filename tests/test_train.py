@@ -16,10 +16,13 @@ import torch as th
 import yaml
 from tiny_goal import ENV, NAME, TINY_PARAMS, TinyGoalEnv
 
+import zoo
 from proq_agent import ProQ
 from proq_agent.evaluation import evaluate_tasks
 from zoo.run_folder import create_run, find_run
 from zoo.train import build_parser, main
+
+SHIPPED = Path(zoo.__file__).parent / "agents" / "pointmaze-giant-navigate-v0.zip"
 
 
 def command(*more: Any, resume: Any = None) -> list[str]:
@@ -208,6 +211,15 @@ def test_bad_input_is_one_clear_line_and_leaves_nothing(
     assert [path.name for path in workplace.iterdir()] == ["data.npz"]
 
 
+@pytest.mark.slow
+def test_an_unknown_environment_is_one_line_of_a_process(workplace: Path) -> None:
+    options = ["--env", "pointmaze-gaint-stitch-v0"]
+    done = subprocess.run([sys.executable, "-m", "zoo.train", *options], capture_output=True, text=True, timeout=300)
+    assert done.returncode == 1 and done.stdout == ""
+    assert done.stderr.count("\n") == 1 and "did you mean pointmaze-giant-stitch-v0" in done.stderr
+    assert "pip install" not in done.stderr and "[" not in done.stderr  # it is installed; no list of Python's
+
+
 def test_verbose_2_shows_the_traceback(workplace: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(command("-n", 0, "--verbose", 2)) == 1
     assert "Traceback" in capsys.readouterr().err
@@ -219,6 +231,8 @@ def test_an_agent_from_another_environment_is_refused(workplace: Path, capsys: p
     options = ["--env", "pointmaze-medium-v0", "--dataset-path", "data.npz", "-i"]
     assert main([*options, str(agent)]) == 1
     assert f"was trained on {ENV}, not on pointmaze-medium-v0" in capsys.readouterr().err
+    assert main([*options, str(SHIPPED)]) == 1
+    assert "was trained on pointmaze-giant-navigate-v0, not on pointmaze-medium-v0" in capsys.readouterr().err
     stray = workplace / "stray.zip"  # away from its folder only the spaces can tell
     stray.write_bytes(agent.read_bytes())
     assert main(["--env", "antmaze-medium-v0", *options[2:], str(stray)]) == 1

@@ -22,7 +22,7 @@ from zoo.canvas import check_suffix
 from zoo.cli import add_common_arguments, add_dataset_arguments, run
 from zoo.curves import SUCCESS, draw_curves
 from zoo.datasets import load
-from zoo.find_agent import add_agent_arguments, load_agent
+from zoo.find_agent import add_agent_arguments, check_environment, load_agent
 from zoo.maze_geometry import MazeGeometry
 from zoo.run_folder import env_name
 from zoo.tasks import make_task_env
@@ -65,6 +65,8 @@ def _distance(args: argparse.Namespace) -> None:
 
 
 def _compare(args: argparse.Namespace) -> None:
+    if args.without and args.env:
+        check_environment(args.without, args.env)
     other = ProQ.load(args.without, device=args.device) if args.without else args.updates
     drawing.draw_comparison(load_agent(args), args.out, other, _maze(args.env), args.titles)
 

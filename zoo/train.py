@@ -20,6 +20,7 @@ from proq_agent import ProQ
 from zoo.cli import add_common_arguments, add_dataset_arguments, run
 from zoo.config import PRESETS, load_hyperparams
 from zoo.datasets import DatasetInfo, load
+from zoo.find_agent import check_environment
 from zoo.run_folder import RunFolder, create_run, run_of
 from zoo.tasks import task_envs
 from zoo.training import CHECKPOINTS, EPISODES_WHILE_TRAINING, EVALUATIONS, LOGS, TrainingRun
@@ -176,10 +177,7 @@ def _find_agent(path: Path, env_id: str) -> Path:
     path = path if path.is_file() else path.with_name(f"{path.name}.zip")
     if not path.is_file():
         raise ValueError(f"there is no agent {path}")
-    agent_run = run_of(path)
-    trained_on = agent_run.read_config().get("env", env_id) if agent_run else env_id
-    if trained_on != env_id:
-        raise ValueError(f"{path} was trained on {trained_on}, not on {env_id}")
+    check_environment(path, env_id)
     return path
 
 

@@ -19,8 +19,8 @@ from tiny_goal import ENV, NAME, TINY_PARAMS, TinyGoalEnv
 import zoo
 from proq_agent import ProQ
 from proq_agent.evaluation import evaluate_tasks
-from zoo.run_folder import create_run, find_run
-from zoo.train import build_parser, main
+from zoo.run_folder import RunFolder, create_run, find_run
+from zoo.train import _resume_command, build_parser, main
 
 SHIPPED = Path(zoo.__file__).parent / "agents" / "pointmaze-giant-navigate-v0.zip"
 
@@ -115,6 +115,16 @@ def test_a_finished_agent_is_only_resumed_with_more_updates(
     assert ProQ.load(run_folders()[1] / NAME).num_timesteps == 5
 
 
+def test_the_command_that_resumes_has_all_options() -> None:
+    given = ["-n", 9, "--seed", 3, "--eval-freq", -1, "-tb", "a board", "-uuid", "--no-progress", "--verbose", 0]
+    given += ["--track", "--wandb-project-name", "p", "--wandb-entity", "e", "-tags", "a", "b"]
+    before = build_parser().parse_args(command(*given))
+    program = _resume_command(before, RunFolder(Path("logs/proq/x_1"), "x"))
+    after = build_parser().parse_args(program[3:])
+    assert after.trained_agent == Path("logs/proq/x_1/x.zip")
+    assert vars(after) == vars(before) | {"trained_agent": after.trained_agent, "hyperparams": [], "n_timesteps": None}
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupted_process_saves_and_says_how_to_resume(workplace: Path, number: int) -> None:
@@ -170,6 +180,33 @@ def test_without_wandb_the_remedy_is_named(
     monkeypatch.setitem(sys.modules, "wandb", None)
     assert main(command("-n", 2, "--track")) == 1
     assert "pip install 'proq-agent[track]'" in capsys.readouterr().err
+    assert run_folders() == []
+
+
+@pytest.mark.slow
+def test_without_a_login_there_is_no_run(
+    workplace: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("WANDB_API_KEY", raising=False)
+    monkeypatch.setenv("WANDB_MODE", "online")
+    monkeypatch.setenv("HOME", str(workplace))
+    assert main(command("-n", 2, "--track")) == 1
+    assert "WANDB_MODE=offline" in capsys.readouterr().err
+    assert run_folders() == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("size", "file"), [(0, "command.txt"), (1000, "config.yml")])
+def test_a_full_disk_is_one_line_and_leaves_no_run(workplace: Path, size: int, file: str) -> None:
+    """A limit on the size of files stands for the disk."""
+    full = f"import resource, runpy; resource.setrlimit(resource.RLIMIT_FSIZE, ({size}, {size}));"
+    full += "runpy.run_module('zoo.train', run_name='__main__')"
+    done = subprocess.run(
+        [sys.executable, "-c", full, *command("-n", 2)], capture_output=True, text=True, timeout=300
+    )  # fmt: skip
+    assert done.returncode == 1
+    assert done.stderr.count("\n") == 1 and f"{NAME}_1/{NAME}/{file}" in done.stderr
+    assert run_folders() == []
 
 
 def _appears(key: bytes, file: Path, seconds: float = 60.0) -> bool:
@@ -192,7 +229,8 @@ def _appears(key: bytes, file: Path, seconds: float = 60.0) -> bool:
         (["--eval-episodes", "0"], "--eval-episodes must be at least 1"),
         (["--num-threads", "0"], "--num-threads must be at least 1"),
         (["--device", "cuda:77"], "--device cuda:77 is not available here"),
-        (["-f", "data.npz"], "data.npz"),
+        (["-f", "data.npz", "--dataset-path", "none.npz"], "cannot write to data.npz"),  # before the data are read
+        (["-tb", "data.npz/board"], "cannot write to data.npz/board"),
         (["-conf", "none.yml"], "no hyperparameter file none.yml"),
         (["-i", "none.zip"], "there is no agent none.zip"),
         (["-i", "data.npz"], "data.npz"),

@@ -20,6 +20,7 @@ import os
 import platform
 import re
 import shlex
+import shutil
 import subprocess
 import uuid
 from collections.abc import Sequence
@@ -29,6 +30,8 @@ from typing import Any
 
 import torch as th
 import yaml
+
+from zoo.generate import atomic_file
 
 PACKAGES = ("proq-agent", "torch", "stable-baselines3", "gymnasium", "ogbench", "mujoco", "numpy", "scipy", "numba")
 
@@ -79,20 +82,37 @@ class RunFolder:
 
     def write_command(self, command: Sequence[str], args: dict[str, Any]) -> None:
         """Write ``command.txt`` and ``args.yml``."""
-        self.config.parent.mkdir(exist_ok=True)
-        self.config.with_name("command.txt").write_text(shlex.join(command) + "\n")
         plain = {key: str(value) if isinstance(value, Path) else value for key, value in args.items()}
-        self.config.with_name("args.yml").write_text(yaml.safe_dump(plain))
+        _write(self.config.with_name("command.txt"), shlex.join(command) + "\n")
+        _write(self.config.with_name("args.yml"), yaml.safe_dump(plain))
 
     def write_config(self, config: dict[str, Any]) -> None:
         """Write ``config.yml``; an earlier one is replaced at once."""
-        temporary = self.config.with_name(".config.yml")
-        temporary.write_text(yaml.safe_dump(config, sort_keys=False))
-        os.replace(temporary, self.config)
+        _write(self.config, yaml.safe_dump(config, sort_keys=False))
 
     def read_config(self) -> dict[str, Any]:
         """Read ``config.yml``; empty if there is none."""
         return yaml.safe_load(self.config.read_text()) if self.config.is_file() else {}
+
+    def remove(self) -> None:
+        """Remove the folder with all that is in it."""
+        shutil.rmtree(self.path, ignore_errors=True)
+
+
+def _write(path: Path, text: str) -> None:
+    with atomic_file(path) as file:
+        file.write(text.encode())
+
+
+def check_folder(path: Path) -> None:
+    """
+    Find out early whether a folder can be written to, without making it.
+
+    :raises ValueError: if not
+    """
+    there = next(p for p in (path, *path.absolute().parents) if p.exists())
+    if not there.is_dir() or not os.access(there, os.W_OK | os.X_OK):
+        raise ValueError(f"cannot write to {path}: {there} is not a folder, or not one that you may write to")
 
 
 def create_run(log_folder: Path, algo: str, env_id: str, unique: bool = False) -> RunFolder:

@@ -17,11 +17,11 @@ from typing import Any
 import numpy as np
 
 from proq_agent import ProQ
-from zoo.cli import add_common_arguments, add_dataset_arguments, run
+from zoo.cli import add_common_arguments, add_dataset_arguments, given_options, run
 from zoo.config import PRESETS, load_hyperparams
 from zoo.datasets import DatasetInfo, load
 from zoo.find_agent import check_environment
-from zoo.run_folder import RunFolder, create_run, run_of
+from zoo.run_folder import RunFolder, check_folder, create_run, run_of
 from zoo.tasks import task_envs
 from zoo.training import CHECKPOINTS, EPISODES_WHILE_TRAINING, EVALUATIONS, LOGS, TrainingRun
 
@@ -148,8 +148,13 @@ def train(args: argparse.Namespace, argv: Sequence[str] = ()) -> None:
         if total <= model.num_timesteps:
             raise ValueError(f"{agent_file} has had {model.num_timesteps} of {total} updates; give a larger -n")
         folder = create_run(args.log_folder, args.algo, args.env, args.uuid)
-        folder.write_command([*PROG.split(), *argv], vars(args))
-        with TrainingRun(args, model, pool, tasks, folder, info, total) as training:
+        try:
+            folder.write_command([*PROG.split(), *argv], vars(args))
+            training = TrainingRun(args, model, pool, tasks, folder, info, total)
+        except BaseException:
+            folder.remove()  # nobody shall take it for a run
+            raise
+        with training:
             if not training.learn():
                 print(f"saved after {model.num_timesteps} of {total} updates; to resume:")
                 print(" ", shlex.join(_resume_command(args, folder)))
@@ -170,6 +175,8 @@ def _check(args: argparse.Namespace) -> None:
             raise ValueError(f"--{name.replace('_', '-')} must be at least 1, or -1 for never, got {value}")
     if args.trained_agent and (args.hyperparams or args.conf_file or args.preset != "tuned"):
         raise ValueError("-i goes on with the agent's own hyperparameters; leave out -params, --conf-file and --preset")
+    for folder in filter(None, (args.log_folder.expanduser(), args.tensorboard_log)):
+        check_folder(folder)
 
 
 def _find_agent(path: Path, env_id: str) -> Path:
@@ -196,16 +203,9 @@ def _compare_datasets(agent_run: RunFolder, info: DatasetInfo) -> None:
 
 
 def _resume_command(args: argparse.Namespace, folder: RunFolder) -> list[str]:
-    default = build_parser().get_default
-    command = [*PROG.split(), "--env", args.env, "-i", str(folder.agent)]
-    for name in (
-        "seed", "device", "num_threads", "log_folder", "dataset_dir", "dataset_path", "dataset_source",
-        "eval_freq", "eval_episodes", "n_eval_envs", "save_freq", "log_interval", "tensorboard_log",
-    ):  # fmt: skip
-        value = getattr(args, name)
-        if value != default(name):
-            command += [f"--{name.replace('_', '-')}", str(value)]
-    return command
+    in_agent = ("env", "trained_agent", "n_timesteps", "hyperparams", "conf_file", "preset")
+    names = [name for name in vars(args) if name not in in_agent]
+    return [*PROG.split(), "--env", args.env, "-i", str(folder.agent), *given_options(build_parser(), args, names)]
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -38,7 +38,7 @@ def actor_start(model: ProQ, total: int) -> int:
 
 class TrainingRun:
     """
-    One training with a folder to write to; a context manager that closes its logs.
+    One training with a folder to write to. Logs are opened at once; as a context manager it closes them.
 
     :param args: options of :mod:`zoo.train`
     :param model: an agent with its dataset
@@ -73,15 +73,15 @@ class TrainingRun:
             "dataset": asdict(info),
             **describe_machine(model.device),
         }
+        folder.write_config(self.config)
+        self.logger = Logger(str(folder.path), self._outputs())
+        model.set_logger(self.logger)
         if args.verbose:
             print(info.describe())
             print_table("Hyperparameters", ("name", "value"), list(_flat(hyperparams).items()))
             print(f"run folder: {folder.path}")
 
     def __enter__(self) -> TrainingRun:
-        self.folder.write_config(self.config)
-        self.logger = Logger(str(self.folder.path), self._outputs())
-        self.model.set_logger(self.logger)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -160,9 +160,7 @@ class TrainingRun:
     def _outputs(self) -> list[KVWriter]:
         args, folder = self.args, self.folder
         board = args.tensorboard_log / folder.path.name if args.tensorboard_log else folder.path / "tensorboard"
-        outputs: list[KVWriter] = [CSVOutputFormat(str(folder.progress)), TensorBoardOutputFormat(str(board))]
-        if args.verbose and not self.progress:
-            outputs.append(HumanOutputFormat(sys.stdout))
+        outputs: list[KVWriter] = []
         if args.track:
             self.tracker = WandbWriter(
                 folder.path,
@@ -173,6 +171,9 @@ class TrainingRun:
                 config=self.config,
             )
             outputs.append(self.tracker)
+        outputs += [CSVOutputFormat(str(folder.progress)), TensorBoardOutputFormat(str(board))]
+        if args.verbose and not self.progress:
+            outputs.append(HumanOutputFormat(sys.stdout))
         return outputs
 
 

@@ -20,7 +20,8 @@ from proq_agent.evaluation import EnvPool, TaskResults, evaluate_both
 
 class TaskEvalCallback(EventCallback):
     """
-    Evaluate on all tasks, with sampled and with deterministic actions, and keep the best agent.
+    Evaluate on all tasks, with sampled and with deterministic actions, and keep the best agent, the latest
+    of equals.
 
     SB3's ``EvalCallback`` for numbered tasks: ``evaluations.npz`` has its keys ``timesteps``, ``results``,
     ``ep_lengths`` and ``successes`` (``[evaluations, tasks * episodes]``, task by task) for sampled actions, the last
@@ -36,7 +37,7 @@ class TaskEvalCallback(EventCallback):
     :param n_envs: see :func:`~proq_agent.evaluation.evaluate_tasks`
     :param best_model_save_path: folder for ``best_model.zip``
     :param log_path: folder for ``evaluations.npz``
-    :param callback_on_new_best: called when there is a new best agent
+    :param callback_on_new_best: called when an agent was kept as the best
     :param callback_after_eval: called after every evaluation
     :param verbose: 1 to print the success rates
     """
@@ -95,7 +96,7 @@ class TaskEvalCallback(EventCallback):
             self._write(sampled, deterministic)
         score = (sampled.success_rate + deterministic.success_rate) / 2
         go_on = True
-        if score > self.best_mean_reward:
+        if score >= self.best_mean_reward:  # of equals the one that learned longest
             self.best_mean_reward = score
             if self.best_model_save_path is not None:
                 self.model.save(os.path.join(self.best_model_save_path, "best_model.zip"))

@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch as th
 import yaml
@@ -73,6 +74,17 @@ def test_a_run_leaves_agent_logs_and_record(workplace: Path, capsys: pytest.Capt
     shown = capsys.readouterr().out
     for text in ("n_keypoints", "deterministic", "sampled", str(folder.agent), str(folder.map)):
         assert text in shown
+
+
+@pytest.mark.parametrize(("given", "expected"), [((), (5, 50)), (("--eval-episodes", "7"), (7, 7))])
+def test_the_number_of_episodes_holds_while_training_and_at_the_end(
+    workplace: Path, given: tuple[str, ...], expected: tuple[int, int]
+) -> None:
+    options = ["--env", ENV, "--dataset-path", "data.npz", "-n", "2", "--verbose", "0", *given]
+    assert main([*options, "-params", *TINY_PARAMS]) == 0
+    folder = find_run(Path("logs"), "proq", ENV)
+    with np.load(folder.evaluations) as file:
+        assert (file["successes"].shape[1], folder.read_config()["results"]["episodes"]) == expected
 
 
 def test_evaluation_and_checkpoints_can_be_left_out(workplace: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -23,7 +23,14 @@ from zoo.datasets import DatasetInfo, load
 from zoo.find_agent import check_environment
 from zoo.run_folder import RunFolder, check_folder, create_run, run_of
 from zoo.tasks import task_envs
-from zoo.training import CHECKPOINTS, EPISODES_WHILE_TRAINING, EVALUATIONS, LOGS, TrainingRun
+from zoo.training import (
+    CHECKPOINTS,
+    EPISODES_AT_THE_END,
+    EPISODES_WHILE_TRAINING,
+    EVALUATIONS,
+    LOGS,
+    TrainingRun,
+)
 
 PROG = "python -m zoo.train"
 
@@ -75,10 +82,9 @@ def build_parser() -> argparse.ArgumentParser:
     group.add_argument(
         "--eval-episodes",
         type=int,
-        default=50,
         metavar="N",
-        help=f"episodes of each task at the end (default: %(default)s); while training at most "
-        f"{EPISODES_WHILE_TRAINING}",
+        help=f"episodes of each task (default: {EPISODES_WHILE_TRAINING} while training, {EPISODES_AT_THE_END} at the "
+        "end)",
     )
     group.add_argument("--n-eval-envs", type=int, metavar="N", help="episodes that run at once (default: 50)")
     group.add_argument(

@@ -26,7 +26,8 @@ from zoo.datasets import DatasetInfo
 from zoo.run_folder import RunFolder, describe_machine
 from zoo.tracking import WandbWriter
 
-EPISODES_WHILE_TRAINING = 5  # of each task and way of acting: a coarse curve, and hardly any time
+# Of each task and way of acting: while training a coarse curve that takes hardly any time.
+EPISODES_WHILE_TRAINING, EPISODES_AT_THE_END = 5, 50
 EVALUATIONS, CHECKPOINTS, LOGS = 4, 4, 50  # how often in a training, by default
 HEADER = ("task", "sampled", "deterministic")
 
@@ -105,7 +106,7 @@ class TrainingRun:
                     self.pool,
                     self.tasks,
                     args.eval_freq or max((total - start) // EVALUATIONS, 1),
-                    min(args.eval_episodes, EPISODES_WHILE_TRAINING),
+                    args.eval_episodes or EPISODES_WHILE_TRAINING,
                     eval_start=start,
                     seed=args.seed,
                     n_envs=args.n_eval_envs,
@@ -136,15 +137,14 @@ class TrainingRun:
         from zoo.plots import draw_map  # matplotlib is slow to import
 
         args, folder = self.args, self.folder
+        episodes = args.eval_episodes or EPISODES_AT_THE_END
         if args.verbose:
-            print(f"evaluating on {len(self.tasks)} x {args.eval_episodes} episodes, sampled and deterministic")
-        results = evaluate_both(
-            self.model, self.pool, self.tasks, args.eval_episodes, seed=args.seed, n_envs=args.n_eval_envs
-        )
+            print(f"evaluating on {len(self.tasks)} x {episodes} episodes, sampled and deterministic")
+        results = evaluate_both(self.model, self.pool, self.tasks, episodes, seed=args.seed, n_envs=args.n_eval_envs)
         rates = [r.task_success_rates | {"all": r.success_rate} for r in results]
         rows = [("-" if task == NO_TASK else task, *(rate[task] for rate in rates)) for task in rates[0]]
         self.config["results"] = {
-            "episodes": args.eval_episodes,
+            "episodes": episodes,
             **{name: dict(rate) for name, rate in zip(HEADER[1:], rates, strict=True)},
         }
         folder.write_config(self.config)

@@ -11,9 +11,10 @@ from tiny_goal import TINY, tiny_arrays, tiny_model
 
 import zoo
 from proq_agent import GoalDataset, ProQ
-from zoo.curves import Curve, mean_and_band, read_curve
+from zoo.curves import Curve, mean_and_band, read_curve, read_trainings
 from zoo.learned_map import LearnedMap
 from zoo.plots import draw_map, main
+from zoo.run_folder import RunFolder
 
 
 @pytest.fixture(scope="module")
@@ -28,11 +29,11 @@ def agent(model: ProQ, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def run_folder(root: Path, name: str, rates: list[float]) -> Path:
+def run_folder(root: Path, name: str, rates: list[float], after: int = 0, resumed_from: Path | None = None) -> Path:
     folder = root / "proq" / name
-    folder.mkdir(parents=True)
+    RunFolder(folder, "env").write_config({"resumed_from": resumed_from and str(resumed_from / "agent.zip")})
     successes = np.array([[i < 10 * rate for i in range(10)] for rate in rates])
-    np.savez(folder / "evaluations.npz", timesteps=np.arange(1, len(rates) + 1) * 100, successes=successes)
+    np.savez(folder / "evaluations.npz", timesteps=after + np.arange(1, len(rates) + 1) * 100, successes=successes)
     (folder / "progress.csv").write_text("time/total_timesteps,train/loss,eval/mean\n100,3.5,\n150,,0.1\n200,2.5,\n")
     return folder
 
@@ -139,6 +140,32 @@ def test_curves_of_all_runs_of_an_env(tmp_path, capsys):
     assert main(["curves", "-f", str(tmp_path), "--env", "some-env-v0", "other-v0", "--out", str(out)]) == 0
     assert out.is_file()
     assert main(["curves", str(tmp_path / "proq" / "other-v0_1"), "--metric", "train/loss", "--out", str(out)]) == 0
+
+
+def test_a_resumed_run_and_the_one_before_are_one_training(tmp_path):
+    first = run_folder(tmp_path, "e_1", [0.1, 0.2, 0.9])  # resumed from its second evaluation
+    second = run_folder(tmp_path, "e_2", [0.3, 0.4], after=200, resumed_from=first)
+    third = run_folder(tmp_path, "e_3", [0.5], after=400, resumed_from=second)
+    other = run_folder(tmp_path, "e_4", [0.7])
+    joined, single = read_trainings([first, second, third, other])
+    assert joined.updates.tolist() == [100, 200, 300, 400, 500]
+    np.testing.assert_allclose(joined.values, [10, 20, 30, 40, 50])
+    assert single.updates.tolist() == [100]
+
+
+def test_a_run_without_evaluations_is_left_out_with_a_note(tmp_path, capsys):
+    run_folder(tmp_path, "e_1", [0.1, 0.2])
+    (run_folder(tmp_path, "e_2", [0.3]) / "evaluations.npz").unlink()
+    assert main(["curves", "-f", str(tmp_path), "--env", "e", "--out", str(tmp_path / "curves.png")]) == 0
+    assert "left out a run" in (error := capsys.readouterr().err) and "e_2" in error
+
+
+def test_runs_that_share_no_updates_are_named(tmp_path, capsys):
+    run_folder(tmp_path, "e_1", [0.1])
+    run_folder(tmp_path, "e_2", [0.1], after=500)
+    assert main(["curves", "-f", str(tmp_path), "--env", "e", "--out", str(tmp_path / "curves.png")]) == 1
+    assert "e: the runs share no updates: one ends at 100, another begins at 600" in capsys.readouterr().err
+    assert not (tmp_path / "curves.png").exists()
 
 
 def test_band_covers_what_all_runs_have_and_is_students(tmp_path):

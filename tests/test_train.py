@@ -69,11 +69,16 @@ def test_a_run_leaves_agent_logs_and_record(workplace: Path, capsys: pytest.Capt
     with open(folder.progress) as file:
         rows = list(csv.DictReader(file))
     assert [row["time/total_timesteps"] for row in rows if row["train/n_updates"]] == ["3", "6", "9", "12"]
-    # The actor begins at 7.
-    assert [row["time/total_timesteps"] for row in rows if row["eval/success_rate"]] == ["9", "12"]
+    assert [row["time/total_timesteps"] for row in rows if row["eval/success_rate"]] == ["3", "6", "9", "12"]
     shown = capsys.readouterr().out
     for text in ("n_keypoints", "deterministic", "sampled", str(folder.agent), str(folder.map)):
         assert text in shown
+
+
+def test_evaluations_begin_with_the_actor_unless_their_frequency_is_given(workplace: Path) -> None:
+    assert main(command("-n", 20, "--verbose", 0)) == 0
+    with np.load(find_run(Path("logs"), "proq", ENV).evaluations) as file:
+        assert file["timesteps"].tolist() == [14, 16, 18, 20]  # it learns from update 12 on
 
 
 @pytest.mark.parametrize(("given", "expected"), [((), (5, 50)), (("--eval-episodes", "7"), (7, 7))])

@@ -94,6 +94,11 @@ class RunFolder:
         """Read ``config.yml``; empty if there is none."""
         return yaml.safe_load(self.config.read_text()) if self.config.is_file() else {}
 
+    def resumed_from(self) -> RunFolder | None:
+        """The run that this one goes on with, if it is there."""
+        agent = self.read_config().get("resumed_from")
+        return run_of(Path(agent)) if agent else None
+
     def remove(self) -> None:
         """Remove the folder with all that is in it."""
         shutil.rmtree(self.path, ignore_errors=True)
@@ -157,8 +162,13 @@ def find_run(log_folder: Path, algo: str, env_id: str, exp_id: int = 0) -> RunFo
 
 def run_of(agent: Path) -> RunFolder | None:
     """The run that an agent file belongs to, if it lies in the folder of one."""
-    configs = sorted(agent.parent.glob("*/config.yml"))
-    return RunFolder(agent.parent, configs[0].parent.name) if configs else None
+    return run_in(agent.parent)
+
+
+def run_in(folder: Path) -> RunFolder | None:
+    """The run that a folder holds, if it is the folder of one."""
+    configs = sorted(folder.glob("*/config.yml"))
+    return RunFolder(folder, configs[0].parent.name) if configs else None
 
 
 def _numbers(parent: Path, name: str) -> dict[int, Path]:

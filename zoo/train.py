@@ -77,7 +77,7 @@ def build_parser() -> argparse.ArgumentParser:
         "--eval-freq",
         type=int,
         metavar="N",
-        help=f"updates between evaluations, once the actor learns; -1 for none (default: {EVALUATIONS} evaluations)",
+        help=f"updates between evaluations; -1 for none (default: {EVALUATIONS} evaluations once the actor learns)",
     )
     group.add_argument(
         "--eval-episodes",

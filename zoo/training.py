@@ -100,7 +100,7 @@ class TrainingRun:
         if args.save_freq != -1:
             callbacks.append(CheckpointCallback(args.save_freq or max(total // CHECKPOINTS, 1), str(folder.path)))
         if args.eval_freq != -1:
-            start = actor_start(model, total)
+            start = 0 if args.eval_freq else actor_start(model, total)
             callbacks.append(
                 TaskEvalCallback(
                     self.pool,

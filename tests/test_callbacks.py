@@ -115,6 +115,15 @@ def test_progress_bar_shows_updates_loss_and_success(capsys: pytest.CaptureFixtu
     assert (bar.bar.initial, bar.bar.n, bar.bar.total) == (6, 10, 10)
 
 
+def test_progress_bar_shows_the_losses_of_what_is_learned_now(capsys: pytest.CaptureFixture[str]) -> None:
+    model = tiny_model(map_fraction=0.5, actor_fraction=0.5)
+    bar = ProgressBar()
+    model.learn(8, callback=[TaskEvalCallback(TinyGoalEnv, (1,), 8, 1), bar], log_interval=2)
+    shown = bar.bar.postfix
+    assert "actor_loss=" in shown and "success=" in shown
+    assert " loss=" not in f" {shown}"
+
+
 class Signal(BaseCallback):
     """Send ourselves a signal after the third update."""
 

@@ -43,6 +43,7 @@ class OfflineAlgorithm(BaseAlgorithm):
     """
 
     dataset: GoalDataset | None = None
+    training_restored: bool = False  #: whether it was loaded with all that exact resumption needs
     learned: ClassVar[tuple[str, ...]] = ()
     stateful: ClassVar[tuple[str, ...]] = ()
     generators: ClassVar[tuple[str, ...]] = ()
@@ -262,6 +263,7 @@ class OfflineAlgorithm(BaseAlgorithm):
             model.policy.load_state_dict(archive.tensors["policy"])
             if "training" in archive.tensors:
                 model._set_training_state(archive.tensors["training"])
+                model.training_restored = True
             for name in _COUNTERS:
                 setattr(model, name, archive.metadata["counters"][name])
             for name in cls.learned:

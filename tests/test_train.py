@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 import torch as th
 import yaml
-from tiny_goal import ENV, NAME, TINY_PARAMS, TinyGoalEnv
+from tiny_goal import ENV, NAME, TINY_PARAMS, TinyGoalEnv, tiny_model
 
 import zoo
 from proq_agent import ProQ
@@ -118,6 +118,28 @@ def test_a_resumed_run_equals_an_uninterrupted_one(workplace: Path) -> None:
     assert second.read_config()["training"]["updates"] == 6
     assert second.read_config()["resumed_from"] == str(first.checkpoint(4))
     assert second.read_config()["hyperparams"] == first.read_config()["hyperparams"]
+
+
+def test_a_resumed_run_keeps_the_seed_and_says_what_it_changes(
+    workplace: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    quiet = ("--eval-freq", -1, "--save-freq", -1, "--verbose", 0)
+    assert main(command("-n", 3, "--seed", 7, *quiet)) == 0
+    assert main(command("-n", 4, *quiet, resume=run_folders()[0] / NAME)) == 0
+    assert "begun for 3 updates; the schedules are stretched to 4" in capsys.readouterr().err
+    config = find_run(Path("logs"), "proq", ENV, 2).read_config()
+    assert config["seed"] == config["results"]["seed"] == 7
+
+
+def test_an_agent_to_act_with_is_not_resumed(workplace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    model = tiny_model(action_space=TinyGoalEnv.action_space).learn(2, log_interval=None)
+    model.save("whole.zip")
+    model.save("small.zip", exclude=["training"])
+    assert not model.training_restored and ProQ.load("whole.zip").training_restored
+    assert main(command("-n", 4, resume="small.zip")) == 1
+    assert "small.zip is only good to act with" in capsys.readouterr().err
+    assert run_folders() == []
+    assert main(command("-n", 4, "--eval-freq", -1, "--verbose", 0, resume="whole.zip")) == 0
 
 
 def test_a_finished_agent_is_only_resumed_with_more_updates(

@@ -44,7 +44,7 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--env", required=True, metavar="ID", help="OGBench dataset, minari:<dataset>, or with --dataset-path any env"
     )
-    parser.add_argument("--seed", type=int, default=0, metavar="N", help="random if negative (default: %(default)s)")
+    parser.add_argument("--seed", type=int, metavar="N", help="random if negative (default: 0; with -i the agent's)")
     parser.add_argument("-n", "--n-timesteps", type=int, metavar="N", help="updates (default: the preset's)")
     parser.add_argument(
         "-i",
@@ -120,7 +120,7 @@ def build_parser() -> argparse.ArgumentParser:
 def train(args: argparse.Namespace, argv: Sequence[str] = ()) -> None:
     """What the command does; everything that can be wrong with the input is found before a folder is made."""
     _check(args)
-    if args.seed < 0:
+    if args.seed is not None and args.seed < 0:
         args.seed = int(np.random.SeedSequence().generate_state(1)[0] >> 1)
     pool, tasks = task_envs(args.env)
     try:
@@ -136,6 +136,7 @@ def train(args: argparse.Namespace, argv: Sequence[str] = ()) -> None:
         env = pool.take(tasks[0])
         pool.give_back(tasks[0], env)
         if agent_file is None:
+            args.seed = args.seed or 0
             total = args.n_timesteps or total
             model = ProQ(
                 dataset=dataset,
@@ -148,7 +149,11 @@ def train(args: argparse.Namespace, argv: Sequence[str] = ()) -> None:
         else:
             model = _resume(agent_file, args, env)
             model.set_dataset(dataset)
+            if args.seed is None:
+                args.seed = model.seed or 0
             total = args.n_timesteps or model._total_timesteps
+            if total != model._total_timesteps:
+                _note(f"it was begun for {model._total_timesteps} updates; the schedules are stretched to {total}")
             if agent_run := run_of(agent_file):
                 _compare_datasets(agent_run, info)
         if total <= model.num_timesteps:
@@ -196,6 +201,8 @@ def _find_agent(path: Path, env_id: str) -> Path:
 
 def _resume(path: Path, args: argparse.Namespace, env: Any) -> ProQ:
     model = ProQ.load(path, device=args.device)
+    if not model.training_restored:
+        raise ValueError(f"{path} is only good to act with: it was saved without the state of its training")
     for name in ("observation_space", "action_space"):
         if getattr(model, name) != getattr(env, name):
             raise ValueError(f"{path} was trained in another environment than {args.env}: its {name} differs")
@@ -205,7 +212,11 @@ def _resume(path: Path, args: argparse.Namespace, env: Any) -> ProQ:
 def _compare_datasets(agent_run: RunFolder, info: DatasetInfo) -> None:
     before = (agent_run.read_config().get("dataset") or {}).get("sha256")
     if before != info.sha256:
-        print("note: this is not the dataset file that the agent was trained on so far", file=sys.stderr)
+        _note("this is not the dataset file that the agent was trained on so far")
+
+
+def _note(text: str) -> None:
+    print(f"note: {text}", file=sys.stderr)
 
 
 def _resume_command(args: argparse.Namespace, folder: RunFolder) -> list[str]:

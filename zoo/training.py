@@ -145,6 +145,7 @@ class TrainingRun:
         rows = [("-" if task == NO_TASK else task, *(rate[task] for rate in rates)) for task in rates[0]]
         self.config["results"] = {
             "episodes": episodes,
+            "seed": args.seed,
             **{name: dict(rate) for name, rate in zip(HEADER[1:], rates, strict=True)},
         }
         folder.write_config(self.config)

@@ -19,7 +19,7 @@ from tiny_goal import ENV, NAME, TINY_PARAMS, TinyGoalEnv, tiny_model
 
 import zoo
 from proq_agent import ProQ
-from proq_agent.evaluation import evaluate_tasks
+from proq_agent.evaluation import evaluate_both, evaluate_tasks
 from zoo.run_folder import RunFolder, create_run, find_run
 from zoo.train import _resume_command, build_parser, main
 
@@ -142,16 +142,37 @@ def test_an_agent_to_act_with_is_not_resumed(workplace: Path, capsys: pytest.Cap
     assert main(command("-n", 4, "--eval-freq", -1, "--verbose", 0, resume="whole.zip")) == 0
 
 
-def test_a_finished_agent_is_only_resumed_with_more_updates(
+def test_a_finished_agent_is_evaluated_or_goes_on_with_more_updates(
     workplace: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     quiet = ("--eval-freq", -1, "--save-freq", -1, "--verbose", 0)
     assert main(command("-n", 3, *quiet)) == 0
     agent = run_folders()[0] / NAME  # .zip may be left out
-    assert main(command(*quiet, resume=agent)) == 1
-    assert "has had 3 of 3 updates; give a larger -n" in capsys.readouterr().err
+    assert main(command(*quiet, "-n", 2, resume=agent)) == 1
+    assert "has had 3 of 2 updates; give a larger -n" in capsys.readouterr().err
+    assert main(command(*quiet, resume=agent)) == 0
+    first, second = (find_run(Path("logs"), "proq", ENV, k) for k in (1, 2))
+    assert second.read_config()["results"] == first.read_config()["results"] and second.map.is_file()
+    assert_same_agent(first.agent, second.agent)
     assert main(command(*quiet, "-n", 5, resume=agent)) == 0
-    assert ProQ.load(run_folders()[1] / NAME).num_timesteps == 5
+    assert ProQ.load(run_folders()[2] / NAME).num_timesteps == 5
+
+
+def test_a_signal_in_the_last_evaluation_ends_the_run_and_the_report_is_made_later(
+    workplace: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*args: Any, **kwargs: Any) -> Any:
+        os.kill(os.getpid(), signal.SIGINT)
+        return evaluate_both(*args, **kwargs)
+
+    monkeypatch.setattr("proq_agent.callbacks.evaluate_both", interrupted)
+    assert main(command("-n", 4, "--eval-freq", 4)) == 130
+    *_, said, resume = capsys.readouterr().out.splitlines()
+    assert said == "saved after 4 of 4 updates; to resume:"
+    assert not find_run(Path("logs"), "proq", ENV).map.exists()
+    assert main(resume.split()[3:]) == 0
+    assert "Success on" in capsys.readouterr().out
+    assert find_run(Path("logs"), "proq", ENV, 2).map.is_file()
 
 
 def test_the_command_that_resumes_has_all_options() -> None:

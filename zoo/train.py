@@ -51,7 +51,8 @@ def build_parser() -> argparse.ArgumentParser:
         "--trained-agent",
         type=Path,
         metavar="ZIP",
-        help="go on with this agent and its hyperparameters, up to the number of updates it was begun with, or -n",
+        help="go on with this agent and its hyperparameters, up to the number of updates it was begun with, or -n; "
+        "one that has had them all is only evaluated",
     )
     add_common_arguments(parser)
     add_dataset_arguments(parser)
@@ -156,7 +157,7 @@ def train(args: argparse.Namespace, argv: Sequence[str] = ()) -> None:
                 _note(f"it was begun for {model._total_timesteps} updates; the schedules are stretched to {total}")
             if agent_run := run_of(agent_file):
                 _compare_datasets(agent_run, info)
-        if total <= model.num_timesteps:
+        if total < model.num_timesteps:
             raise ValueError(f"{agent_file} has had {model.num_timesteps} of {total} updates; give a larger -n")
         folder = create_run(args.log_folder, args.algo, args.env, args.uuid)
         try:

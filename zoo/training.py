@@ -130,7 +130,7 @@ class TrainingRun:
             "seconds": round(time.monotonic() - begun, 1),  # wall clock, evaluations included
         }
         folder.write_config(self.config)
-        return model.num_timesteps >= total
+        return model.num_timesteps >= total and not stop.requested
 
     def report(self) -> None:
         """Evaluate the agent, print and record the result, and draw its map."""

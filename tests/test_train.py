@@ -309,6 +309,19 @@ def test_bad_input_is_one_clear_line_and_leaves_nothing(
     assert [path.name for path in workplace.iterdir()] == ["data.npz"]
 
 
+@pytest.mark.parametrize("text", ["", "- 1\n", "a: [\n"])
+def test_a_damaged_record_beside_an_agent_is_named(
+    workplace: Path, capsys: pytest.CaptureFixture[str], text: str
+) -> None:
+    agent = Path("agent.zip")
+    tiny_model(action_space=TinyGoalEnv.action_space).save(agent)
+    Path("x").mkdir()
+    Path("x/config.yml").write_text(text)
+    assert main(command("-n", 2, resume=agent)) == 1
+    error = capsys.readouterr().err
+    assert "x/config.yml is damaged" in error and error.count("\n") == 1
+
+
 @pytest.mark.slow
 def test_an_unknown_environment_is_one_line_of_a_process(workplace: Path) -> None:
     options = ["--env", "pointmaze-gaint-stitch-v0"]

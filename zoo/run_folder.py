@@ -91,8 +91,20 @@ class RunFolder:
         _write(self.config, yaml.safe_dump(config, sort_keys=False))
 
     def read_config(self) -> dict[str, Any]:
-        """Read ``config.yml``; empty if there is none."""
-        return yaml.safe_load(self.config.read_text()) if self.config.is_file() else {}
+        """
+        Read ``config.yml``; empty if there is none.
+
+        :raises ValueError: if it is damaged
+        """
+        if not self.config.is_file():
+            return {}
+        try:
+            config = yaml.safe_load(self.config.read_text())
+        except (yaml.YAMLError, UnicodeDecodeError):
+            config = None
+        if not isinstance(config, dict):
+            raise ValueError(f"{self.config} is damaged; repair it, or move it away")
+        return config
 
     def resumed_from(self) -> RunFolder | None:
         """The run that this one goes on with, if it is there."""

@@ -155,10 +155,10 @@ def train(args: argparse.Namespace, argv: Sequence[str] = ()) -> None:
             total = args.n_timesteps or model._total_timesteps
             if total != model._total_timesteps:
                 _note(f"it was begun for {model._total_timesteps} updates; the schedules are stretched to {total}")
+            if total < model.num_timesteps:
+                raise ValueError(f"{agent_file} has had {model.num_timesteps} of {total} updates; give a larger -n")
             if agent_run := run_of(agent_file):
                 _compare_datasets(agent_run, info)
-        if total < model.num_timesteps:
-            raise ValueError(f"{agent_file} has had {model.num_timesteps} of {total} updates; give a larger -n")
         folder = create_run(args.log_folder, args.algo, args.env, args.uuid)
         try:
             folder.write_command([*PROG.split(), *argv], vars(args))

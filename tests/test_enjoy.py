@@ -151,6 +151,7 @@ def test_variants_of_robotics_mazes_are_the_same_maze(tmp_path):
     [
         (["--env", ENV, "--load-best"], "no best_model.zip"),
         (["--env", ENV, "--load-checkpoint", "7"], "rl_model_90_steps.zip"),
+        (["--env", ENV, "--load-checkpoint", "0"], "no rl_model_0_steps.zip"),
         (["--env", ENV, "--exp-id", "9"], "no run 9"),
         (["--env", "pointmaze-medium-v0"], "zoo.train --env pointmaze-medium-v0"),
         (["--env", "pointmaze-medum-v0"], "pointmaze-medium-v0"),

@@ -20,7 +20,7 @@ from tiny_goal import ENV, NAME, TINY_PARAMS, TinyGoalEnv, tiny_model
 import zoo
 from proq_agent import ProQ
 from proq_agent.evaluation import evaluate_both, evaluate_tasks
-from zoo.run_folder import RunFolder, create_run, find_run
+from zoo.run_folder import RunFolder, create_run, describe_machine, find_run
 from zoo.train import _resume_command, build_parser, main
 
 SHIPPED = Path(zoo.__file__).parent / "agents" / "pointmaze-giant-navigate-v0.zip"
@@ -361,3 +361,24 @@ def test_runs_are_numbered_and_found(tmp_path: Path) -> None:
         find_run(tmp_path, "proq", "a-v0", 9)
     with pytest.raises(ValueError, match=r"no run .*train one"):
         find_run(tmp_path, "proq", "b-v0")
+
+
+def test_runs_of_the_same_number_are_not_mixed_up(tmp_path: Path) -> None:
+    ids = [f"{k}2345678-1234-1234-1234-123456789abc" for k in (1, 2)]
+    for name in (f"a-v0_1_{ids[0]}", f"a-v0_2_{ids[0]}", f"a-v0_2_{ids[1]}"):
+        (tmp_path / "proq" / name).mkdir(parents=True)
+    assert find_run(tmp_path, "proq", "a-v0", 1).path.name == f"a-v0_1_{ids[0]}"
+    for number in (0, 2):
+        with pytest.raises(ValueError, match=f"run 2 of a-v0 may be any of a-v0_2_{ids[0]}, a-v0_2_{ids[1]}"):
+            find_run(tmp_path, "proq", "a-v0", number)
+    assert create_run(tmp_path, "proq", "a-v0").path.name == "a-v0_3"
+
+
+def test_the_commit_is_not_that_of_a_repository_around(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    git = ["git", "-c", "user.name=a", "-c", "user.email=a@b", "-C", str(tmp_path)]
+    subprocess.run([*git, "init", "-q"], check=True)
+    subprocess.run([*git, "commit", "-q", "--allow-empty", "-m", "x"], check=True)
+    for place, known in ((tmp_path, True), (tmp_path / "site-packages", False)):
+        (place / "zoo").mkdir(parents=True)
+        monkeypatch.setattr("zoo.run_folder.__file__", str(place / "zoo" / "run_folder.py"))
+        assert (describe_machine("cpu")["git_commit"] is not None) == known

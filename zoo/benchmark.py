@@ -59,9 +59,8 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--jobs",
         type=int,
-        default=usable_cores(),
         metavar="N",
-        help="runs side by side (default: one a core, %(default)s)",
+        help=f"runs side by side (default: {usable_cores()} cores / --num-threads)",
     )
     # Given to the processes of a grid, for the record.
     parser.add_argument("--side-by-side", type=int, default=1, help=argparse.SUPPRESS)
@@ -101,6 +100,8 @@ def build_parser() -> argparse.ArgumentParser:
 def benchmark(args: argparse.Namespace) -> None:
     """What the command does; everything that can be wrong with the input is found before a run starts."""
     out = args.out / "ablation" if args.ablation else args.out
+    if args.jobs is None:
+        args.jobs = max(usable_cores() // args.num_threads, 1)
     if not args.report:
         runs = _grid(args, out)
         todo = [r for r in runs if not r.is_done()]

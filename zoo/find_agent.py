@@ -12,7 +12,7 @@ from proq_agent import ProQ
 from wrappers import GoalDict
 from wrappers.make import dataset_env_ids
 from zoo.generate import ROBOTICS_IDS
-from zoo.run_folder import RunFolder, env_name, find_run, run_of
+from zoo.run_folder import RunFolder, env_name, find_run, list_runs, run_of
 
 
 def add_agent_arguments(parser: argparse.ArgumentParser) -> None:
@@ -95,16 +95,13 @@ def _in_run(args: argparse.Namespace) -> Path | None:
     """The file in the run's folder; None if nobody asked for a certain one and there is no run."""
     if args.env is None:
         raise ValueError("which agent? give --env ID or --agent FILE")
-    any_will_do = not (args.exp_id or args.load_best or args.load_checkpoint or args.load_last_checkpoint)
-    try:
-        run = find_run(args.log_folder, args.algo, args.env, args.exp_id)
-    except ValueError:
-        if any_will_do:
-            return None
-        raise
+    any_will_do = not (args.exp_id or args.load_best or args.load_checkpoint is not None or args.load_last_checkpoint)
+    if any_will_do and not list_runs(args.log_folder, args.algo, args.env):
+        return None
+    run = find_run(args.log_folder, args.algo, args.env, args.exp_id)
     if args.load_best:
         path = run.best_model
-    elif args.load_checkpoint:
+    elif args.load_checkpoint is not None:
         path = run.checkpoint(args.load_checkpoint)
     elif args.load_last_checkpoint:
         path = run.checkpoint(max(_checkpoints(run), default=0))

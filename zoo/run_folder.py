@@ -145,7 +145,7 @@ def create_run(log_folder: Path, algo: str, env_id: str, unique: bool = False) -
     parent = log_folder.expanduser() / algo
     parent.mkdir(parents=True, exist_ok=True)
     suffix = f"_{uuid.uuid4()}" if unique else ""
-    number = max(_numbers(parent, name), default=0) + 1
+    number = max(list_runs(log_folder, algo, env_id), default=0) + 1
     while True:
         path = parent / f"{name}_{number}{suffix}"
         try:
@@ -160,16 +160,35 @@ def find_run(log_folder: Path, algo: str, env_id: str, exp_id: int = 0) -> RunFo
     The folder of an earlier run.
 
     :param exp_id: its number; 0 for the latest
-    :raises ValueError: if there is none
+    :raises ValueError: if there is none, or there are several
     """
-    name = env_name(env_id)
     parent = log_folder.expanduser() / algo
-    runs = _numbers(parent, name)
+    runs = list_runs(log_folder, algo, env_id)
     number = exp_id or max(runs, default=0)
     if number not in runs:
-        known = f"; there are {', '.join(map(str, sorted(runs)))}" if runs else f"; train one: zoo.train --env {env_id}"
+        known = f"; there are {', '.join(map(str, runs))}" if runs else f"; train one: zoo.train --env {env_id}"
         raise ValueError(f"there is no run {number or ''} of {env_id} in {parent}{known}")
-    return RunFolder(runs[number], name)
+    if len(runs[number]) > 1:
+        names = ", ".join(path.name for path in runs[number])
+        raise ValueError(f"run {number} of {env_id} may be any of {names} in {parent}; name the agent's file instead")
+    return RunFolder(runs[number][0], env_name(env_id))
+
+
+def list_runs(log_folder: Path, algo: str, env_id: str) -> dict[int, list[Path]]:
+    """The folders of all runs of an environment by number; runs with random ids may share one."""
+    parent = log_folder.expanduser() / algo
+    runs: dict[int, list[Path]] = {}
+    for path in sorted(parent.iterdir() if parent.is_dir() else ()):
+        name, number = split_name(path.name)
+        if name == env_name(env_id) and number is not None:
+            runs.setdefault(number, []).append(path)
+    return dict(sorted(runs.items()))
+
+
+def split_name(folder: str) -> tuple[str, int | None]:
+    """Environment and number in the name of a run's folder; any other name is returned whole, without a number."""
+    match = re.fullmatch(r"(.+)_(\d+)(?:_[0-9a-f-]{36})?", folder)
+    return (match[1], int(match[2])) if match else (folder, None)
 
 
 def run_of(agent: Path) -> RunFolder | None:
@@ -181,12 +200,6 @@ def run_in(folder: Path) -> RunFolder | None:
     """The run that a folder holds, if it is the folder of one."""
     configs = sorted(folder.glob("*/config.yml"))
     return RunFolder(folder, configs[0].parent.name) if configs else None
-
-
-def _numbers(parent: Path, name: str) -> dict[int, Path]:
-    pattern = re.compile(re.escape(name) + r"_(\d+)(?:_[0-9a-f-]{36})?")
-    folders = parent.iterdir() if parent.is_dir() else ()
-    return {int(match[1]): path for path in sorted(folders) if (match := pattern.fullmatch(path.name))}
 
 
 def describe_machine(device: th.device | str) -> dict[str, Any]:
@@ -213,13 +226,19 @@ def _version(package: str) -> str | None:
 
 
 def _git_commit() -> str | None:
-    """The commit of this code, with ``-dirty`` if files were changed since; ``None`` outside a repository."""
-    command = ["git", "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"]
+    """The commit of this code, with ``-dirty`` if files were changed since; ``None`` outside its own repository."""
+    root = Path(__file__).resolve().parent.parent
+
+    def git(*arguments: str) -> str:
+        return subprocess.run(["git", *arguments], cwd=root, capture_output=True, text=True, timeout=10).stdout.strip()
+
     try:
-        done = subprocess.run(command, cwd=Path(__file__).parent, capture_output=True, text=True, timeout=10)
+        top = git("rev-parse", "--show-toplevel")
+        if not top or Path(top).resolve() != root:  # installed somewhere within another one
+            return None
+        return git("describe", "--always", "--dirty", "--abbrev=40", "--exclude=*") or None
     except (OSError, subprocess.TimeoutExpired):
         return None
-    return done.stdout.strip() or None
 
 
 def _cpu() -> str:

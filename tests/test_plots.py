@@ -3,14 +3,17 @@ from __future__ import annotations
 import copy
 import subprocess
 import sys
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
 import pytest
+from matplotlib.figure import Figure
 from tiny_goal import TINY, tiny_arrays, tiny_model
 
 import zoo
 from proq_agent import GoalDataset, ProQ
+from zoo.canvas import saved_figure
 from zoo.curves import Curve, mean_and_band, read_curve, read_trainings
 from zoo.learned_map import LearnedMap
 from zoo.plots import draw_map, main
@@ -132,14 +135,39 @@ def test_map_agrees_with_the_agent(model):
     assert psi.shape == (9000,) and (psi >= 0).all() and (psi <= 1).all()
 
 
-def test_curves_of_all_runs_of_an_env(tmp_path, capsys):
+@pytest.fixture
+def figures(monkeypatch: pytest.MonkeyPatch) -> list[Figure]:
+    """The figures of learning curves that are drawn."""
+    drawn: list[Figure] = []
+
+    @contextmanager
+    def saved(*args):
+        with saved_figure(*args) as figure:
+            drawn.append(figure)
+            yield figure
+
+    monkeypatch.setattr("zoo.curves.saved_figure", saved)
+    return drawn
+
+
+def test_curves_of_all_runs_of_an_env(tmp_path, figures):
     for number, rates in enumerate(([0.1, 0.5, 1.0], [0.3, 0.7])):
         run_folder(tmp_path, f"some-env-v0_{number + 1}", rates)
     run_folder(tmp_path, "other-v0_1", [0.2])
     out = tmp_path / "curves.png"
     assert main(["curves", "-f", str(tmp_path), "--env", "some-env-v0", "other-v0", "--out", str(out)]) == 0
     assert out.is_file()
+    mean, first, second, other = figures[0].axes[0].lines
+    assert (mean.get_label(), other.get_label()) == ("some-env-v0 (2 runs)", "other-v0 (1 run)")
+    np.testing.assert_allclose(mean.get_xydata(), [[100, 20], [200, 60]])
+    np.testing.assert_allclose(first.get_xydata(), [[100, 10], [200, 50], [300, 100]])
+    np.testing.assert_allclose(second.get_xydata(), [[100, 30], [200, 70]])
+    np.testing.assert_allclose(other.get_xydata(), [[100, 20]])
+    assert len(figures[0].axes[0].collections) == 1  # the band of the two
     assert main(["curves", str(tmp_path / "proq" / "other-v0_1"), "--metric", "train/loss", "--out", str(out)]) == 0
+    (loss,) = figures[1].axes[0].lines
+    np.testing.assert_allclose(loss.get_xydata(), [[100, 3.5], [200, 2.5]])
+    assert figures[1].axes[0].get_ylabel() == "train/loss"
 
 
 def test_a_resumed_run_and_the_one_before_are_one_training(tmp_path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import json
 import os
 import signal
 import subprocess
@@ -229,9 +230,14 @@ def test_tracking_offline(workplace: Path, monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setenv("WANDB_SILENT", "true")
     options = command("-n", 4, "--eval-freq", 2, "--track", "--wandb-project-name", "tests", "-tags", "a", "b")
     assert main(options) == 0
-    (record,) = run_folders()[0].glob("wandb/offline-run-*/*.wandb")
-    for key in (b"eval/success_rate_deterministic", b"train/loss", b"results", b"map", b"n_keypoints"):
+    (run,) = run_folders()[0].glob("wandb/offline-run-*")
+    (record,) = run.glob("*.wandb")
+    for key in (b"eval/success_rate_deterministic", b"train/loss", b"n_keypoints"):
         assert _appears(key, record), key
+    (picture,) = run.glob("files/media/images/map_*.png")
+    assert picture.read_bytes() == (run_folders()[0] / "map.png").read_bytes()
+    (table,) = run.glob("files/media/table/results_*.table.json")
+    assert json.loads(table.read_text())["columns"] == ["task", "sampled", "deterministic"]
 
 
 def test_without_wandb_the_remedy_is_named(

@@ -20,7 +20,8 @@ from proq_agent.evaluation import EnvPool, TaskResults, evaluate_both
 
 class TaskEvalCallback(EventCallback):
     """
-    Evaluate on all tasks, with sampled and with deterministic actions, and keep the best agent.
+    Evaluate on all tasks, with sampled and with deterministic actions, and keep the best agent, the latest
+    of equals.
 
     SB3's ``EvalCallback`` for numbered tasks: ``evaluations.npz`` has its keys ``timesteps``, ``results``,
     ``ep_lengths`` and ``successes`` (``[evaluations, tasks * episodes]``, task by task) for sampled actions, the last
@@ -36,7 +37,7 @@ class TaskEvalCallback(EventCallback):
     :param n_envs: see :func:`~proq_agent.evaluation.evaluate_tasks`
     :param best_model_save_path: folder for ``best_model.zip``
     :param log_path: folder for ``evaluations.npz``
-    :param callback_on_new_best: called when there is a new best agent
+    :param callback_on_new_best: called when an agent was kept as the best
     :param callback_after_eval: called after every evaluation
     :param verbose: 1 to print the success rates
     """
@@ -95,7 +96,7 @@ class TaskEvalCallback(EventCallback):
             self._write(sampled, deterministic)
         score = (sampled.success_rate + deterministic.success_rate) / 2
         go_on = True
-        if score > self.best_mean_reward:
+        if score >= self.best_mean_reward:  # of equals the one that learned longest
             self.best_mean_reward = score
             if self.best_model_save_path is not None:
                 self.model.save(os.path.join(self.best_model_save_path, "best_model.zip"))
@@ -132,7 +133,7 @@ class TaskEvalCallback(EventCallback):
 
 class ProgressBar(BaseCallback):
     """
-    Updates done, time left, and the loss and success rate that the logger was last given.
+    Updates done, time left, and the losses and success rates that the logger was last given.
 
     It takes them from the logger, so it shows what the log interval lets through and costs the training nothing.
     """
@@ -157,18 +158,19 @@ class ProgressBar(BaseCallback):
 class _Postfix(KVWriter):
     """A logger output that shows a few of the values on the bar."""
 
-    SHOWN = (("train/loss", "loss"), ("eval/success_rate", "success"), ("eval/success_rate_deterministic", "det."))
+    LOSSES = (("train/loss", "loss"), ("train/actor_loss", "actor_loss"))
+    RATES = (("eval/success_rate", "success"), ("eval/success_rate_deterministic", "det."))
 
     def __init__(self, bar: tqdm) -> None:
         self._bar = bar
-        self._shown: dict[str, str] = {}
+        self._losses: dict[str, str] = {}
+        self._rates: dict[str, str] = {}
 
     def write(self, key_values: dict[str, Any], key_excluded: dict[str, tuple[str, ...]], step: int = 0) -> None:
-        for key, label in self.SHOWN:
-            if key in key_values:
-                value = key_values[key]
-                self._shown[label] = f"{value:.3g}" if label == "loss" else f"{value:.0%}"
-        self._bar.set_postfix(self._shown, refresh=False)
+        losses = {label: f"{key_values[key]:.3g}" for key, label in self.LOSSES if key in key_values}
+        self._losses = losses or self._losses  # what is not learned any more has no loss
+        self._rates |= {label: f"{key_values[key]:.0%}" for key, label in self.RATES if key in key_values}
+        self._bar.set_postfix(self._losses | self._rates, refresh=False)
 
     def close(self) -> None:
         """The bar belongs to the callback."""

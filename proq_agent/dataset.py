@@ -254,11 +254,7 @@ class GoalDataset:
         :param kwargs: ``device``; actions are checked against the dataset's own space
         """
         if isinstance(dataset, str):
-            try:
-                import minari
-            except ImportError as error:
-                raise ImportError("Minari datasets need the package: pip install minari h5py") from error
-            dataset = minari.load_dataset(dataset)
+            dataset = load_minari(dataset)
         kwargs.setdefault("action_space", dataset.action_space)
         return cls.from_episodes(((e.observations, e.actions) for e in dataset.iterate_episodes()), **kwargs)
 
@@ -338,3 +334,20 @@ def _check_actions(actions: np.ndarray, ends: np.ndarray, space: Any) -> None:
             f"actions row {row} = {actions[row]} lies outside {space} ({outside.sum()} such rows); "
             "clip the actions or give the space they were taken in"
         )
+
+
+def load_minari(dataset_id: str) -> Any:
+    """
+    Open a Minari dataset of this machine.
+
+    :raises ImportError: without the package
+    :raises ValueError: if the dataset is not there
+    """
+    try:
+        import minari
+    except ImportError as error:
+        raise ImportError("Minari datasets need the package: pip install minari h5py") from error
+    try:
+        return minari.load_dataset(dataset_id)
+    except FileNotFoundError as error:
+        raise ValueError(f"there is no Minari dataset {dataset_id} here: minari download {dataset_id}") from error

@@ -152,6 +152,17 @@ def test_an_interrupted_grid_stops_its_runs_and_goes_on(workplace: Path) -> None
         assert "--trained-agent" in (path.parent.parent / name / NAME / "command.txt").read_text()
 
 
+@pytest.mark.parametrize(("options", "jobs"), [((), 8), (("--num-threads", 3), 2), (("--num-threads", 16), 1)])
+def test_runs_side_by_side_share_the_cores(
+    workplace: Path, monkeypatch: pytest.MonkeyPatch, options: tuple[Any, ...], jobs: int
+) -> None:
+    seen = []
+    monkeypatch.setattr("zoo.benchmark.usable_cores", lambda: 8)
+    monkeypatch.setattr("zoo.benchmark.run_side_by_side", lambda _, jobs, on_end: seen.append(jobs))
+    assert main(command("--no-report", *options, seeds=(1, 2))) == 0
+    assert seen == [jobs]
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [

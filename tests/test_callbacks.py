@@ -53,11 +53,18 @@ def test_evaluations_are_logged_and_written(tmp_path: Path) -> None:
     assert evaluation.best_mean_reward == rates.max()
     assert after.n_calls == 2
     # The best agent is the one that was evaluated then.
-    assert ProQ.load(tmp_path / "best_model.zip").num_timesteps == arrays["timesteps"][rates.argmax()]
+    best = np.flatnonzero(rates == rates.max())[-1]
+    assert ProQ.load(tmp_path / "best_model.zip").num_timesteps == arrays["timesteps"][best]
     header = (tmp_path / "progress.csv").read_text().splitlines()[0]
     for name in ("success_rate", "success_rate_deterministic", "task_1", "task_2_deterministic"):
         assert f"eval/{name}" in header.split(",")
     assert {path.name for path in tmp_path.iterdir()} == {"evaluations.npz", "best_model.zip", "progress.csv"}
+
+
+def test_of_equally_good_agents_the_latest_is_kept(tmp_path: Path) -> None:
+    always = lambda task: TinyGoalEnv(task, reach=10.0)  # noqa: E731
+    tiny_model().learn(7, callback=TaskEvalCallback(always, (1,), 3, 1, best_model_save_path=tmp_path))
+    assert ProQ.load(tmp_path / "best_model.zip").num_timesteps == 6
 
 
 def test_evaluating_does_not_change_what_is_learned() -> None:
@@ -106,6 +113,15 @@ def test_progress_bar_shows_updates_loss_and_success(capsys: pytest.CaptureFixtu
 
     model.learn(4, callback=bar, reset_num_timesteps=False)
     assert (bar.bar.initial, bar.bar.n, bar.bar.total) == (6, 10, 10)
+
+
+def test_progress_bar_shows_the_losses_of_what_is_learned_now(capsys: pytest.CaptureFixture[str]) -> None:
+    model = tiny_model(map_fraction=0.5, actor_fraction=0.5)
+    bar = ProgressBar()
+    model.learn(8, callback=[TaskEvalCallback(TinyGoalEnv, (1,), 8, 1), bar], log_interval=2)
+    shown = bar.bar.postfix
+    assert "actor_loss=" in shown and "success=" in shown
+    assert " loss=" not in f" {shown}"
 
 
 class Signal(BaseCallback):

@@ -113,6 +113,14 @@ def test_learning_rate_schedules(tmp_path: Path) -> None:
         ("x:\n  batch_size: 2\n", "no n_timesteps"),
         ("x: &a\n  bach_size: 2\ny: *a\nz: {<<: *a}\n", "line 2: unknown"),
         ("other:\n  batch_size: 2\n", "no entry x and no default; it has other"),
+        ("x:\n  n_timesteps: 5\n  polcy_kwargs:\n    latent_dim: 3\n", "line 3: .*did you mean policy_kwargs"),
+        ("a: &a [8]\nx:\n  policy_kwargs: *a\n", "line 3: expected 'key: value'"),
+        ("a: &a text\nx:\n  bach_size: *a\n", "line 3: unknown hyperparameter 'bach_size'"),
+        ("a: &a text\nx:\n  batch_size: *a\n", "line 3: batch_size must be a whole number"),
+        ("a: &a [8]\nx: *a\n", "line 2: expected 'key: value'"),
+        ("x:\n  n_timesteps: -5\n", "line 2: n_timesteps must be at least 1, got -5"),
+        ("x:\n  [batch_size]: 5\n", "line 2: a key must be a name"),
+        ("x: &x\n  batch_size: 5\n  <<: *x\n", "line 3: this merges an entry into itself"),
         ("x: [\n", "not valid YAML"),
         ("", "expected 'key: value'"),
         ("- 1\n", "expected 'key: value'"),
@@ -131,6 +139,9 @@ def test_missing_file_and_unknown_preset(tmp_path: Path) -> None:
         load_hyperparams("x", conf_file=tmp_path / "none.yml")
     with pytest.raises(ValueError, match="unknown preset 'best'; choose one of tuned, paper"):
         load_hyperparams("x", "best")
+    own = write(tmp_path, "default:\n  n_timesteps: 5\n")
+    with pytest.raises(ValueError, match=r"there is no entry paper; it has default$"):
+        load_hyperparams("x", "paper", own)
 
 
 def test_params_override_the_file() -> None:
@@ -155,6 +166,9 @@ def test_params_override_the_file() -> None:
         ("policy_kwargs.latent_dim.x:3", "latent_dim must be a whole number"),
         ("learning_rate:1e-3", "write 0.001"),
         ("batch_size:[", "not valid YAML"),
+        ("batch_size: # 5", "only a comment"),
+        ("batch_size:!!python/object/apply:os.getcwd []", "not valid YAML"),
+        ("n_timesteps:0", "n_timesteps must be at least 1, got 0"),
     ],
 )
 def test_a_bad_override_is_named(override: str, message: str) -> None:

@@ -19,6 +19,7 @@ import pytest
 import zoo.generate
 from zoo.datasets import _lock, load, load_validation
 from zoo.generate import Arrays, generate, save, val_path
+from zoo.tasks import make_task_env
 
 ID = "pointmaze-medium-stitch-v0"
 OFFLINE = "http://127.0.0.1:9"  # the discard port: refuses at once
@@ -220,6 +221,9 @@ def test_a_minari_dataset(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     assert (info.source, info.path, info.transitions, dataset.n_trajectories) == ("minari", None, 10, 2)
     with pytest.raises(ValueError, match="no split 'val'"):
         load_validation("minari:test/pendulum-v0")
+    for find in (load, make_task_env):
+        with pytest.raises(ValueError, match="minari download test/missing-v0"):
+            find("minari:test/missing-v0")
 
 
 def test_only_the_generator_imports_the_layout_of_the_maze_and_only_to_generate() -> None:

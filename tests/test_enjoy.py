@@ -5,11 +5,16 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 from tiny_goal import ENV, TinyGoalEnv, tiny_model
 
+import zoo
 from zoo.enjoy import main
+from zoo.find_agent import check_environment
+from zoo.learned_map import LearnedMap
 from zoo.run_folder import env_name
+from zoo.video import MapVideo
 
 
 @pytest.fixture(scope="module")
@@ -83,6 +88,17 @@ def test_video_has_a_frame_for_every_other_step_and_holds_the_end(logs, tmp_path
     assert [path.name for path in tmp_path.iterdir()] == [out.name]
 
 
+@pytest.mark.parametrize(("cost", "said"), [(12.4, "cost 12"), (np.inf, "no way")])
+def test_a_video_says_what_the_plan_costs(tmp_path, monkeypatch, cost, said):
+    pytest.importorskip("imageio")
+    learned = LearnedMap(tiny_model())
+    plan = learned.plan(np.zeros(2), np.ones(2))._replace(cost=cost)
+    monkeypatch.setattr(LearnedMap, "plan", lambda *_: plan)
+    with MapVideo(tmp_path / "v.gif", learned) as video:
+        video.add_frame(np.zeros(2), np.ones(2), "task 1, step 0")
+        assert video._text.get_text() == f"task 1, step 0, plan: {len(plan.nodes)} hops, {said}"
+
+
 @pytest.mark.parametrize("options", [["--load-checkpoint", "90"], ["--load-last-checkpoint"], ["--exp-id", "1"], []])
 def test_chooses_the_agent_that_was_asked_for(logs, options):
     from zoo.enjoy import build_parser
@@ -93,11 +109,49 @@ def test_chooses_the_agent_that_was_asked_for(logs, options):
     assert load_agent(args).num_timesteps == expected
 
 
+SHIPPED = Path(zoo.__file__).parent / "agents" / "pointmaze-giant-navigate-v0.zip"
+
+
+def test_an_agent_of_another_environment_is_refused_where_it_is_known(tmp_path, capsys):
+    copy = tmp_path / SHIPPED.name
+    copy.write_bytes(SHIPPED.read_bytes())
+    for agent in (SHIPPED, copy):
+        assert main(["--env", "pointmaze-medium-navigate-v0", "--agent", str(agent)]) == 1
+        error = capsys.readouterr().err
+        assert "trained on pointmaze-giant-navigate-v0, not on pointmaze-medium-navigate-v0" in error
+        assert error.count("\n") == 1
+    stray = tmp_path / "stray.zip"
+    stray.write_bytes(SHIPPED.read_bytes())
+    check_environment(stray, "pointmaze-medium-navigate-v0")  # nobody knows
+
+
+@pytest.mark.parametrize(
+    "env_id",
+    [
+        "pointmaze-giant-v0",
+        "pointmaze-giant-stitch-v0",
+        "pointmaze-giant-oraclerep-v0",
+        "pointmaze-giant-navigate-singletask-task2-v0",
+    ],
+)
+def test_an_agent_may_act_wherever_the_maze_is_its_own(env_id):
+    check_environment(SHIPPED, env_id)
+
+
+def test_variants_of_robotics_mazes_are_the_same_maze(tmp_path):
+    agent = tmp_path / "PointMaze_Large-v3.zip"
+    check_environment(agent, "PointMaze_LargeDense-v3")
+    check_environment(agent, "PointMaze_Large_Diverse_GRDense-v3")
+    with pytest.raises(ValueError, match="PointMaze_Large-v3, not on PointMaze_Medium-v3"):
+        check_environment(agent, "PointMaze_Medium-v3")
+
+
 @pytest.mark.parametrize(
     ("options", "words"),
     [
         (["--env", ENV, "--load-best"], "no best_model.zip"),
         (["--env", ENV, "--load-checkpoint", "7"], "rl_model_90_steps.zip"),
+        (["--env", ENV, "--load-checkpoint", "0"], "no rl_model_0_steps.zip"),
         (["--env", ENV, "--exp-id", "9"], "no run 9"),
         (["--env", "pointmaze-medium-v0"], "zoo.train --env pointmaze-medium-v0"),
         (["--env", "pointmaze-medum-v0"], "pointmaze-medium-v0"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -170,6 +172,23 @@ def test_ogbench_reads_the_files_that_the_command_writes(dataset_id: str, tmp_pa
     assert train["next_observations"].shape == (2 * (rows - 1), 2)
     assert val["next_observations"].shape == (rows - 1, 2)
     assert ogbench.utils.load_dataset(str(out), add_info=True)["qpos"].shape == (2 * (rows - 1), 2)
+
+
+@pytest.mark.slow
+def test_as_a_process_with_workers(tmp_path: Path) -> None:
+    out = tmp_path / "set.npz"
+    options = ["--env", SMALL_ID, "--episodes", "30", "--val-episodes", "2", "--workers", "2", "--seed", "5"]
+    command = [sys.executable, "-m", "zoo.generate", *options, "--out", str(out)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == [
+        f"{out}: 6000 transitions",
+        f"{tmp_path / 'set-val.npz'}: 400 transitions",
+    ]
+    for split, arrays in generate(SMALL_ID, seed=5, episodes=30, val_episodes=2).items():
+        with np.load(out if split == "train" else tmp_path / "set-val.npz", allow_pickle=False) as file:
+            for key, array in arrays.items():
+                np.testing.assert_array_equal(file[key], array)
 
 
 def test_the_same_arrays_give_the_same_bytes(tmp_path: Path) -> None:

@@ -3,16 +3,21 @@ from __future__ import annotations
 import copy
 import subprocess
 import sys
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
 import pytest
+from matplotlib.figure import Figure
 from tiny_goal import TINY, tiny_arrays, tiny_model
 
+import zoo
 from proq_agent import GoalDataset, ProQ
-from zoo.curves import Curve, mean_and_band, read_curve
+from zoo.canvas import saved_figure
+from zoo.curves import Curve, mean_and_band, read_curve, read_trainings
 from zoo.learned_map import LearnedMap
 from zoo.plots import draw_map, main
+from zoo.run_folder import RunFolder
 
 
 @pytest.fixture(scope="module")
@@ -27,11 +32,11 @@ def agent(model: ProQ, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def run_folder(root: Path, name: str, rates: list[float]) -> Path:
+def run_folder(root: Path, name: str, rates: list[float], after: int = 0, resumed_from: Path | None = None) -> Path:
     folder = root / "proq" / name
-    folder.mkdir(parents=True)
+    RunFolder(folder, "env").write_config({"resumed_from": resumed_from and str(resumed_from / "agent.zip")})
     successes = np.array([[i < 10 * rate for i in range(10)] for rate in rates])
-    np.savez(folder / "evaluations.npz", timesteps=np.arange(1, len(rates) + 1) * 100, successes=successes)
+    np.savez(folder / "evaluations.npz", timesteps=after + np.arange(1, len(rates) + 1) * 100, successes=successes)
     (folder / "progress.csv").write_text("time/total_timesteps,train/loss,eval/mean\n100,3.5,\n150,,0.1\n200,2.5,\n")
     return folder
 
@@ -130,14 +135,65 @@ def test_map_agrees_with_the_agent(model):
     assert psi.shape == (9000,) and (psi >= 0).all() and (psi <= 1).all()
 
 
-def test_curves_of_all_runs_of_an_env(tmp_path, capsys):
+@pytest.fixture
+def figures(monkeypatch: pytest.MonkeyPatch) -> list[Figure]:
+    """The figures of learning curves that are drawn."""
+    drawn: list[Figure] = []
+
+    @contextmanager
+    def saved(*args):
+        with saved_figure(*args) as figure:
+            drawn.append(figure)
+            yield figure
+
+    monkeypatch.setattr("zoo.curves.saved_figure", saved)
+    return drawn
+
+
+def test_curves_of_all_runs_of_an_env(tmp_path, figures):
     for number, rates in enumerate(([0.1, 0.5, 1.0], [0.3, 0.7])):
         run_folder(tmp_path, f"some-env-v0_{number + 1}", rates)
     run_folder(tmp_path, "other-v0_1", [0.2])
     out = tmp_path / "curves.png"
     assert main(["curves", "-f", str(tmp_path), "--env", "some-env-v0", "other-v0", "--out", str(out)]) == 0
     assert out.is_file()
+    mean, first, second, other = figures[0].axes[0].lines
+    assert (mean.get_label(), other.get_label()) == ("some-env-v0 (2 runs)", "other-v0 (1 run)")
+    np.testing.assert_allclose(mean.get_xydata(), [[100, 20], [200, 60]])
+    np.testing.assert_allclose(first.get_xydata(), [[100, 10], [200, 50], [300, 100]])
+    np.testing.assert_allclose(second.get_xydata(), [[100, 30], [200, 70]])
+    np.testing.assert_allclose(other.get_xydata(), [[100, 20]])
+    assert len(figures[0].axes[0].collections) == 1  # the band of the two
     assert main(["curves", str(tmp_path / "proq" / "other-v0_1"), "--metric", "train/loss", "--out", str(out)]) == 0
+    (loss,) = figures[1].axes[0].lines
+    np.testing.assert_allclose(loss.get_xydata(), [[100, 3.5], [200, 2.5]])
+    assert figures[1].axes[0].get_ylabel() == "train/loss"
+
+
+def test_a_resumed_run_and_the_one_before_are_one_training(tmp_path):
+    first = run_folder(tmp_path, "e_1", [0.1, 0.2, 0.9])  # resumed from its second evaluation
+    second = run_folder(tmp_path, "e_2", [0.3, 0.4], after=200, resumed_from=first)
+    third = run_folder(tmp_path, "e_3", [0.5], after=400, resumed_from=second)
+    other = run_folder(tmp_path, "e_4", [0.7])
+    joined, single = read_trainings([first, second, third, other])
+    assert joined.updates.tolist() == [100, 200, 300, 400, 500]
+    np.testing.assert_allclose(joined.values, [10, 20, 30, 40, 50])
+    assert single.updates.tolist() == [100]
+
+
+def test_a_run_without_evaluations_is_left_out_with_a_note(tmp_path, capsys):
+    run_folder(tmp_path, "e_1", [0.1, 0.2])
+    (run_folder(tmp_path, "e_2", [0.3]) / "evaluations.npz").unlink()
+    assert main(["curves", "-f", str(tmp_path), "--env", "e", "--out", str(tmp_path / "curves.png")]) == 0
+    assert "left out a run" in (error := capsys.readouterr().err) and "e_2" in error
+
+
+def test_runs_that_share_no_updates_are_named(tmp_path, capsys):
+    run_folder(tmp_path, "e_1", [0.1])
+    run_folder(tmp_path, "e_2", [0.1], after=500)
+    assert main(["curves", "-f", str(tmp_path), "--env", "e", "--out", str(tmp_path / "curves.png")]) == 1
+    assert "e: the runs share no updates: one ends at 100, another begins at 600" in capsys.readouterr().err
+    assert not (tmp_path / "curves.png").exists()
 
 
 def test_band_covers_what_all_runs_have_and_is_students(tmp_path):
@@ -160,6 +216,11 @@ def test_column_of_progress_skips_empty_rows(tmp_path):
     [
         (["map", "--agent", "nowhere.zip"], "nowhere"),
         (["map"], "--env"),
+        (["map", "--agent", "{shipped}", "--env", "pointmaze-medium-v0"], "trained on pointmaze-giant-navigate-v0"),
+        (
+            ["compare", "--agent", "{agent}", "--without", "{shipped}", "--env", "pointmaze-medium-v0"],
+            "trained on pointmaze-giant-navigate-v0",
+        ),
         (["map", "--env", "pointmaze-medium-navigate-v0", "--exp-id", "7"], "no run 7"),
         (["plan", "--agent", "{agent}", "--start", "0", "0"], "--goal"),
         (["plan", "--agent", "{agent}", "--start", "0", "0", "0", "--goal", "1", "1"], "coordinates"),
@@ -171,7 +232,8 @@ def test_column_of_progress_skips_empty_rows(tmp_path):
 )
 def test_bad_input_is_one_clear_line(agent, tmp_path, monkeypatch, capsys, command, words):
     monkeypatch.chdir(tmp_path)
-    assert main([*(part.format(agent=agent) for part in command), "--out", "figure.png"]) == 1
+    shipped = Path(zoo.__file__).parent / "agents" / "pointmaze-giant-navigate-v0.zip"
+    assert main([*(part.format(agent=agent, shipped=shipped) for part in command), "--out", "figure.png"]) == 1
     error = capsys.readouterr().err.strip()
     assert words in error and "\n" not in error
     assert not list(tmp_path.iterdir())

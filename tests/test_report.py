@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from zoo.generate import DATASET_IDS
-from zoo.report import PAPER, ablation_table, confidence_interval, success_table, write_report
+from zoo.report import PAPER, ablation_table, confidence_interval, draw_success, success_table, write_report
 from zoo.results_csv import Result, grouped, read_results, write_results
 
 GIANT, MEDIUM = "pointmaze-giant-stitch-v0", "pointmaze-medium-navigate-v0"
@@ -88,6 +88,13 @@ def test_the_confidence_interval() -> None:
 def test_the_paper_is_there_for_every_dataset() -> None:
     assert tuple(PAPER) and set(PAPER) == set(DATASET_IDS)
     assert all(0 <= mean <= 100 for methods in PAPER.values() for mean, _ in methods.values())
+
+
+def test_the_figure_explains_its_bars_where_there_are_any(tmp_path: Path) -> None:
+    path = tmp_path / "success.svg"
+    for runs, explained in (([run_of([1.0])], False), ([run_of([1.0]), run_of([0.5], seed=200)], True)):
+        draw_success(grouped(runs), path)
+        assert ("confidence interval" in path.read_text()) == explained
 
 
 def test_a_report_is_rendered_from_the_files_alone(tmp_path: Path) -> None:

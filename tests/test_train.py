@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import json
 import os
 import signal
 import subprocess
@@ -11,15 +12,19 @@ import time
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch as th
 import yaml
-from tiny_goal import ENV, NAME, TINY_PARAMS, TinyGoalEnv
+from tiny_goal import ENV, NAME, TINY_PARAMS, TinyGoalEnv, tiny_model
 
+import zoo
 from proq_agent import ProQ
-from proq_agent.evaluation import evaluate_tasks
-from zoo.run_folder import create_run, find_run
-from zoo.train import build_parser, main
+from proq_agent.evaluation import evaluate_both, evaluate_tasks
+from zoo.run_folder import RunFolder, create_run, describe_machine, find_run
+from zoo.train import _resume_command, build_parser, main
+
+SHIPPED = Path(zoo.__file__).parent / "agents" / "pointmaze-giant-navigate-v0.zip"
 
 
 def command(*more: Any, resume: Any = None) -> list[str]:
@@ -65,11 +70,27 @@ def test_a_run_leaves_agent_logs_and_record(workplace: Path, capsys: pytest.Capt
     with open(folder.progress) as file:
         rows = list(csv.DictReader(file))
     assert [row["time/total_timesteps"] for row in rows if row["train/n_updates"]] == ["3", "6", "9", "12"]
-    # The actor begins at 7.
-    assert [row["time/total_timesteps"] for row in rows if row["eval/success_rate"]] == ["9", "12"]
+    assert [row["time/total_timesteps"] for row in rows if row["eval/success_rate"]] == ["3", "6", "9", "12"]
     shown = capsys.readouterr().out
     for text in ("n_keypoints", "deterministic", "sampled", str(folder.agent), str(folder.map)):
         assert text in shown
+
+
+def test_evaluations_begin_with_the_actor_unless_their_frequency_is_given(workplace: Path) -> None:
+    assert main(command("-n", 20, "--verbose", 0)) == 0
+    with np.load(find_run(Path("logs"), "proq", ENV).evaluations) as file:
+        assert file["timesteps"].tolist() == [14, 16, 18, 20]  # it learns from update 12 on
+
+
+@pytest.mark.parametrize(("given", "expected"), [((), (5, 50)), (("--eval-episodes", "7"), (7, 7))])
+def test_the_number_of_episodes_holds_while_training_and_at_the_end(
+    workplace: Path, given: tuple[str, ...], expected: tuple[int, int]
+) -> None:
+    options = ["--env", ENV, "--dataset-path", "data.npz", "-n", "2", "--verbose", "0", *given]
+    assert main([*options, "-params", *TINY_PARAMS]) == 0
+    folder = find_run(Path("logs"), "proq", ENV)
+    with np.load(folder.evaluations) as file:
+        assert (file["successes"].shape[1], folder.read_config()["results"]["episodes"]) == expected
 
 
 def test_evaluation_and_checkpoints_can_be_left_out(workplace: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -100,16 +121,69 @@ def test_a_resumed_run_equals_an_uninterrupted_one(workplace: Path) -> None:
     assert second.read_config()["hyperparams"] == first.read_config()["hyperparams"]
 
 
-def test_a_finished_agent_is_only_resumed_with_more_updates(
+def test_a_resumed_run_keeps_the_seed_and_says_what_it_changes(
+    workplace: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    quiet = ("--eval-freq", -1, "--save-freq", -1, "--verbose", 0)
+    assert main(command("-n", 3, "--seed", 7, *quiet)) == 0
+    assert main(command("-n", 4, *quiet, resume=run_folders()[0] / NAME)) == 0
+    assert "begun for 3 updates; the schedules are stretched to 4" in capsys.readouterr().err
+    config = find_run(Path("logs"), "proq", ENV, 2).read_config()
+    assert config["seed"] == config["results"]["seed"] == 7
+
+
+def test_an_agent_to_act_with_is_not_resumed(workplace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    model = tiny_model(action_space=TinyGoalEnv.action_space).learn(2, log_interval=None)
+    model.save("whole.zip")
+    model.save("small.zip", exclude=["training"])
+    assert not model.training_restored and ProQ.load("whole.zip").training_restored
+    assert main(command("-n", 4, resume="small.zip")) == 1
+    assert "small.zip is only good to act with" in capsys.readouterr().err
+    assert run_folders() == []
+    assert main(command("-n", 4, "--eval-freq", -1, "--verbose", 0, resume="whole.zip")) == 0
+
+
+def test_a_finished_agent_is_evaluated_or_goes_on_with_more_updates(
     workplace: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     quiet = ("--eval-freq", -1, "--save-freq", -1, "--verbose", 0)
     assert main(command("-n", 3, *quiet)) == 0
     agent = run_folders()[0] / NAME  # .zip may be left out
-    assert main(command(*quiet, resume=agent)) == 1
-    assert "has had 3 of 3 updates; give a larger -n" in capsys.readouterr().err
+    assert main(command(*quiet, "-n", 2, resume=agent)) == 1
+    assert "has had 3 of 2 updates; give a larger -n" in capsys.readouterr().err
+    assert main(command(*quiet, resume=agent)) == 0
+    first, second = (find_run(Path("logs"), "proq", ENV, k) for k in (1, 2))
+    assert second.read_config()["results"] == first.read_config()["results"] and second.map.is_file()
+    assert_same_agent(first.agent, second.agent)
     assert main(command(*quiet, "-n", 5, resume=agent)) == 0
-    assert ProQ.load(run_folders()[1] / NAME).num_timesteps == 5
+    assert ProQ.load(run_folders()[2] / NAME).num_timesteps == 5
+
+
+def test_a_signal_in_the_last_evaluation_ends_the_run_and_the_report_is_made_later(
+    workplace: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*args: Any, **kwargs: Any) -> Any:
+        os.kill(os.getpid(), signal.SIGINT)
+        return evaluate_both(*args, **kwargs)
+
+    monkeypatch.setattr("proq_agent.callbacks.evaluate_both", interrupted)
+    assert main(command("-n", 4, "--eval-freq", 4)) == 130
+    *_, said, resume = capsys.readouterr().out.splitlines()
+    assert said == "saved after 4 of 4 updates; to resume:"
+    assert not find_run(Path("logs"), "proq", ENV).map.exists()
+    assert main(resume.split()[3:]) == 0
+    assert "Success on" in capsys.readouterr().out
+    assert find_run(Path("logs"), "proq", ENV, 2).map.is_file()
+
+
+def test_the_command_that_resumes_has_all_options() -> None:
+    given = ["-n", 9, "--seed", 3, "--eval-freq", -1, "-tb", "a board", "-uuid", "--no-progress", "--verbose", 0]
+    given += ["--track", "--wandb-project-name", "p", "--wandb-entity", "e", "-tags", "a", "b"]
+    before = build_parser().parse_args(command(*given))
+    program = _resume_command(before, RunFolder(Path("logs/proq/x_1"), "x"))
+    after = build_parser().parse_args(program[3:])
+    assert after.trained_agent == Path("logs/proq/x_1/x.zip")
+    assert vars(after) == vars(before) | {"trained_agent": after.trained_agent, "hyperparams": [], "n_timesteps": None}
 
 
 @pytest.mark.slow
@@ -156,9 +230,49 @@ def test_tracking_offline(workplace: Path, monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setenv("WANDB_SILENT", "true")
     options = command("-n", 4, "--eval-freq", 2, "--track", "--wandb-project-name", "tests", "-tags", "a", "b")
     assert main(options) == 0
-    (record,) = run_folders()[0].glob("wandb/offline-run-*/*.wandb")
-    for key in (b"eval/success_rate_deterministic", b"train/loss", b"results", b"map", b"n_keypoints"):
+    (run,) = run_folders()[0].glob("wandb/offline-run-*")
+    (record,) = run.glob("*.wandb")
+    for key in (b"eval/success_rate_deterministic", b"train/loss", b"n_keypoints"):
         assert _appears(key, record), key
+    (picture,) = run.glob("files/media/images/map_*.png")
+    assert picture.read_bytes() == (run_folders()[0] / "map.png").read_bytes()
+    (table,) = run.glob("files/media/table/results_*.table.json")
+    assert json.loads(table.read_text())["columns"] == ["task", "sampled", "deterministic"]
+
+
+def test_without_wandb_the_remedy_is_named(
+    workplace: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "wandb", None)
+    assert main(command("-n", 2, "--track")) == 1
+    assert "pip install 'proq-agent[track]'" in capsys.readouterr().err
+    assert run_folders() == []
+
+
+@pytest.mark.slow
+def test_without_a_login_there_is_no_run(
+    workplace: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("WANDB_API_KEY", raising=False)
+    monkeypatch.setenv("WANDB_MODE", "online")
+    monkeypatch.setenv("HOME", str(workplace))
+    assert main(command("-n", 2, "--track")) == 1
+    assert "WANDB_MODE=offline" in capsys.readouterr().err
+    assert run_folders() == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("size", "file"), [(0, "command.txt"), (1000, "config.yml")])
+def test_a_full_disk_is_one_line_and_leaves_no_run(workplace: Path, size: int, file: str) -> None:
+    """A limit on the size of files stands for the disk."""
+    full = f"import resource, runpy; resource.setrlimit(resource.RLIMIT_FSIZE, ({size}, {size}));"
+    full += "runpy.run_module('zoo.train', run_name='__main__')"
+    done = subprocess.run(
+        [sys.executable, "-c", full, *command("-n", 2)], capture_output=True, text=True, timeout=300
+    )  # fmt: skip
+    assert done.returncode == 1
+    assert done.stderr.count("\n") == 1 and f"{NAME}_1/{NAME}/{file}" in done.stderr
+    assert run_folders() == []
 
 
 def _appears(key: bytes, file: Path, seconds: float = 60.0) -> bool:
@@ -181,7 +295,8 @@ def _appears(key: bytes, file: Path, seconds: float = 60.0) -> bool:
         (["--eval-episodes", "0"], "--eval-episodes must be at least 1"),
         (["--num-threads", "0"], "--num-threads must be at least 1"),
         (["--device", "cuda:77"], "--device cuda:77 is not available here"),
-        (["-f", "data.npz"], "data.npz"),
+        (["-f", "data.npz", "--dataset-path", "none.npz"], "cannot write to data.npz"),  # before the data are read
+        (["-tb", "data.npz/board"], "cannot write to data.npz/board"),
         (["-conf", "none.yml"], "no hyperparameter file none.yml"),
         (["-i", "none.zip"], "there is no agent none.zip"),
         (["-i", "data.npz"], "data.npz"),
@@ -200,6 +315,28 @@ def test_bad_input_is_one_clear_line_and_leaves_nothing(
     assert [path.name for path in workplace.iterdir()] == ["data.npz"]
 
 
+@pytest.mark.parametrize("text", ["", "- 1\n", "a: [\n"])
+def test_a_damaged_record_beside_an_agent_is_named(
+    workplace: Path, capsys: pytest.CaptureFixture[str], text: str
+) -> None:
+    agent = Path("agent.zip")
+    tiny_model(action_space=TinyGoalEnv.action_space).save(agent)
+    Path("x").mkdir()
+    Path("x/config.yml").write_text(text)
+    assert main(command("-n", 2, resume=agent)) == 1
+    error = capsys.readouterr().err
+    assert "x/config.yml is damaged" in error and error.count("\n") == 1
+
+
+@pytest.mark.slow
+def test_an_unknown_environment_is_one_line_of_a_process(workplace: Path) -> None:
+    options = ["--env", "pointmaze-gaint-stitch-v0"]
+    done = subprocess.run([sys.executable, "-m", "zoo.train", *options], capture_output=True, text=True, timeout=300)
+    assert done.returncode == 1 and done.stdout == ""
+    assert done.stderr.count("\n") == 1 and "did you mean pointmaze-giant-stitch-v0" in done.stderr
+    assert "pip install" not in done.stderr and "[" not in done.stderr  # it is installed; no list of Python's
+
+
 def test_verbose_2_shows_the_traceback(workplace: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(command("-n", 0, "--verbose", 2)) == 1
     assert "Traceback" in capsys.readouterr().err
@@ -211,6 +348,8 @@ def test_an_agent_from_another_environment_is_refused(workplace: Path, capsys: p
     options = ["--env", "pointmaze-medium-v0", "--dataset-path", "data.npz", "-i"]
     assert main([*options, str(agent)]) == 1
     assert f"was trained on {ENV}, not on pointmaze-medium-v0" in capsys.readouterr().err
+    assert main([*options, str(SHIPPED)]) == 1
+    assert "was trained on pointmaze-giant-navigate-v0, not on pointmaze-medium-v0" in capsys.readouterr().err
     stray = workplace / "stray.zip"  # away from its folder only the spaces can tell
     stray.write_bytes(agent.read_bytes())
     assert main(["--env", "antmaze-medium-v0", *options[2:], str(stray)]) == 1
@@ -228,3 +367,24 @@ def test_runs_are_numbered_and_found(tmp_path: Path) -> None:
         find_run(tmp_path, "proq", "a-v0", 9)
     with pytest.raises(ValueError, match=r"no run .*train one"):
         find_run(tmp_path, "proq", "b-v0")
+
+
+def test_runs_of_the_same_number_are_not_mixed_up(tmp_path: Path) -> None:
+    ids = [f"{k}2345678-1234-1234-1234-123456789abc" for k in (1, 2)]
+    for name in (f"a-v0_1_{ids[0]}", f"a-v0_2_{ids[0]}", f"a-v0_2_{ids[1]}"):
+        (tmp_path / "proq" / name).mkdir(parents=True)
+    assert find_run(tmp_path, "proq", "a-v0", 1).path.name == f"a-v0_1_{ids[0]}"
+    for number in (0, 2):
+        with pytest.raises(ValueError, match=f"run 2 of a-v0 may be any of a-v0_2_{ids[0]}, a-v0_2_{ids[1]}"):
+            find_run(tmp_path, "proq", "a-v0", number)
+    assert create_run(tmp_path, "proq", "a-v0").path.name == "a-v0_3"
+
+
+def test_the_commit_is_not_that_of_a_repository_around(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    git = ["git", "-c", "user.name=a", "-c", "user.email=a@b", "-C", str(tmp_path)]
+    subprocess.run([*git, "init", "-q"], check=True)
+    subprocess.run([*git, "commit", "-q", "--allow-empty", "-m", "x"], check=True)
+    for place, known in ((tmp_path, True), (tmp_path / "site-packages", False)):
+        (place / "zoo").mkdir(parents=True)
+        monkeypatch.setattr("zoo.run_folder.__file__", str(place / "zoo" / "run_folder.py"))
+        assert (describe_machine("cpu")["git_commit"] is not None) == known

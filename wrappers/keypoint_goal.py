@@ -27,7 +27,7 @@ class KeypointGoal(gym.Wrapper, gym.utils.RecordConstructorArgs):
     * ``final_goal``: the true goal,
     * ``plan``: the points to visit, from the one shown to the true goal, or to where chance decides,
     * ``keypoint``: index of the one shown, ``planner.n_nodes`` if it is the true goal,
-    * ``cost_to_go``: estimated number of steps to the true goal,
+    * ``cost_to_go``: estimated cost to the true goal: steps, with ``caution`` somewhat more,
     * ``fallback``: whether the plan needs a hop that is longer than the planner trusts.
 
     Blocking a part of ``model.planner`` reroutes the agents of all wrappers made from that model in this process. With

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import importlib.util
+import io
 from typing import Any
 
 import gymnasium as gym
@@ -59,8 +61,10 @@ def make_goal_env(
         name = env_id.replace("-oraclerep", "")
         kwargs.setdefault("use_oracle_rep", True)
     name = dataset_ids.get(name, name)
-    if name not in gym.registry and importlib.util.find_spec("gymnasium_robotics") is not None:
-        import gymnasium_robotics
+    has_robotics = importlib.util.find_spec("gymnasium_robotics") is not None
+    if name not in gym.registry and has_robotics:
+        with contextlib.redirect_stderr(io.StringIO()):  # it prints news of environments that nobody asked for
+            import gymnasium_robotics
 
         gym.register_envs(gymnasium_robotics)
     if render_mode is not None:
@@ -71,8 +75,8 @@ def make_goal_env(
         if name in gym.registry:
             raise
         closest = difflib.get_close_matches(env_id, [*gym.registry, *dataset_ids], n=5)
-        hint = f"did you mean one of {closest}?" if closest else "see gymnasium.registry for the known ones."
-        raise ValueError(
-            f"Unknown environment {env_id!r}: {hint} Gymnasium-Robotics ids need `pip install gymnasium-robotics`."
-        ) from error
+        hint = f"did you mean {', '.join(closest)}?" if closest else "see gymnasium.registry for the known ones."
+        if not has_robotics:
+            hint += " Gymnasium-Robotics ids need `pip install gymnasium-robotics`."
+        raise ValueError(f"Unknown environment {env_id!r}: {hint}") from error
     return GoalDict(env, task_id)

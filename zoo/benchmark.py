@@ -20,7 +20,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from zoo.benchmark_run import BenchmarkRun, summary, usable_cores
-from zoo.cli import add_common_arguments, add_dataset_arguments, run
+from zoo.cli import add_common_arguments, add_dataset_arguments, given_options, run
 from zoo.config import PRESETS
 from zoo.generate import DATASET_IDS
 from zoo.report import write_report
@@ -59,9 +59,8 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--jobs",
         type=int,
-        default=usable_cores(),
         metavar="N",
-        help="runs side by side (default: one a core, %(default)s)",
+        help=f"runs side by side (default: {usable_cores()} cores / --num-threads)",
     )
     # Given to the processes of a grid, for the record.
     parser.add_argument("--side-by-side", type=int, default=1, help=argparse.SUPPRESS)
@@ -101,6 +100,8 @@ def build_parser() -> argparse.ArgumentParser:
 def benchmark(args: argparse.Namespace) -> None:
     """What the command does; everything that can be wrong with the input is found before a run starts."""
     out = args.out / "ablation" if args.ablation else args.out
+    if args.jobs is None:
+        args.jobs = max(usable_cores() // args.num_threads, 1)
     if not args.report:
         runs = _grid(args, out)
         todo = [r for r in runs if not r.is_done()]
@@ -152,7 +153,8 @@ def _grid(args: argparse.Namespace, out: Path) -> list[BenchmarkRun]:
 def _command(args: argparse.Namespace, env: str, seed: int, variants: Mapping[str, Sequence[str]]) -> list[str]:
     """What repeats runs of a dataset and a seed, on any machine."""
     of_variants = [part for name, overrides in variants.items() for part in ("--variant", name, *overrides)]
-    shared = _given(args, "episodes", "preset", "conf_file", "n_timesteps", "dataset_path", "dataset_source")
+    names = ("episodes", "preset", "conf_file", "n_timesteps", "dataset_path", "dataset_source")
+    shared = given_options(build_parser(), args, names)
     return [*PROG.split(), "--env", env, "--seeds", str(seed), *of_variants, *shared]
 
 
@@ -163,16 +165,10 @@ def _by_training(runs: Sequence[BenchmarkRun]) -> list[list[BenchmarkRun]]:
     return list(trainings.values())
 
 
-def _given(args: argparse.Namespace, *names: str) -> list[str]:
-    """The options that are not at their defaults."""
-    default = build_parser().get_default
-    given = [(name, getattr(args, name)) for name in names if getattr(args, name) != default(name)]
-    return [part for name, value in given for part in (f"--{name.replace('_', '-')}", str(value))]
-
-
 def _run_all(trainings: Sequence[Sequence[BenchmarkRun]], args: argparse.Namespace, out: Path) -> None:
     here = ["--no-report", "--out", str(out), "--side-by-side", str(min(args.jobs, len(trainings)))]
-    here += _given(args, "log_folder", "device", "num_threads", "dataset_dir", "verbose")
+    names = ("log_folder", "device", "num_threads", "dataset_dir", "verbose")
+    here += given_options(build_parser(), args, names)
     jobs: dict[Job, Sequence[BenchmarkRun]] = {}
     for runs in trainings:
         first = runs[0]

@@ -223,9 +223,8 @@ class BenchmarkRun:
 
 def _seconds(folder: RunFolder) -> float:
     """Wall clock of a training and of those that it went on with."""
-    config = folder.read_config()
-    before = run_of(Path(config["resumed_from"])) if config.get("resumed_from") else None
-    return config["training"]["seconds"] + (_seconds(before) if before else 0.0)
+    before = folder.resumed_from()
+    return folder.read_config()["training"]["seconds"] + (_seconds(before) if before else 0.0)
 
 
 def summary(results: Sequence[Result]) -> str:

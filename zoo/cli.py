@@ -11,7 +11,7 @@ from __future__ import annotations
 import argparse
 import sys
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 import gymnasium as gym
@@ -112,6 +112,26 @@ def add_dataset_arguments(parser: argparse.ArgumentParser) -> None:
         default="auto",
         help="auto: use the file if it is there, else download it, else generate it (default: %(default)s)",
     )
+
+
+def given_options(parser: argparse.ArgumentParser, args: argparse.Namespace, names: Iterable[str]) -> list[str]:
+    """
+    The options that are not at their defaults, as a command line has them.
+
+    :param parser: knows the defaults
+    :param args: parsed options
+    :param names: which of them, in this order
+    """
+    parts: list[str] = []
+    for name in names:
+        value, option = getattr(args, name), name.replace("_", "-")
+        if value == parser.get_default(name):
+            continue
+        if isinstance(value, bool):
+            parts.append(f"--{option}" if value else f"--no-{option}")
+        else:
+            parts += [f"--{option}", *map(str, value if isinstance(value, list) else [value])]
+    return parts
 
 
 def print_table(title: str, header: Sequence[str], rows: Sequence[Sequence[object]]) -> None:

@@ -93,29 +93,41 @@ def _read_entry(path: Path, name: str) -> dict[str, Any]:
         raise ValueError(f"there is no hyperparameter file {path}")
     try:
         root = yaml.compose(path.read_text(encoding="utf-8"), Loader=yaml.SafeLoader)
-        entries = _items(root, str(path))
-        node = entries.get(name, entries.get("default") if name not in PRESETS else None)
-        if node is None:
-            raise ValueError(f"{path}: there is no entry {name} and no default; it has {', '.join(entries) or 'none'}")
-        return _check_entry(node, _allowed(ProQ.__init__, _NOT_HYPERPARAMETERS) | {N_TIMESTEPS: int}, str(path))
+        entries = _items(root, root, str(path))
+        item = entries.get(name, entries.get("default") if name not in PRESETS else None)
+        if item is None:
+            neither = "" if name in PRESETS else " and no default"
+            raise ValueError(f"{path}: there is no entry {name}{neither}; it has {', '.join(entries) or 'none'}")
+        return _check_entry(*item, _allowed(ProQ.__init__, _NOT_HYPERPARAMETERS) | {N_TIMESTEPS: int}, str(path))
     except yaml.YAMLError as error:
         raise ValueError(f"{path} is not valid YAML: {error}") from error
 
 
-def _items(node: yaml.Node | None, where: str) -> dict[str, yaml.Node]:
-    """The keys of a mapping with their values' nodes; merged keys (``<<``) are those that are not given directly."""
+def _items(
+    at: yaml.Node | None, node: yaml.Node | None, where: str, within: tuple[yaml.Node, ...] = ()
+) -> dict[str, tuple[yaml.Node, yaml.Node]]:
+    """
+    The nodes of a mapping's keys and values; merged keys (``<<``) are those that are not given directly.
+
+    :param at: the key of the mapping, whose line errors name: that of a value may be the one of its anchor
+    :param within: mappings that this one is merged into
+    """
     if not isinstance(node, yaml.MappingNode):
-        raise ValueError(f"{_place(where, node)}: expected 'key: value' lines")
-    direct: dict[str, yaml.Node] = {}
-    merged: dict[str, yaml.Node] = {}
+        raise ValueError(f"{_place(where, at)}: expected 'key: value' lines")
+    if node in within:
+        raise ValueError(f"{_place(where, at)}: this merges an entry into itself")
+    direct: dict[str, tuple[yaml.Node, yaml.Node]] = {}
+    merged: dict[str, tuple[yaml.Node, yaml.Node]] = {}
     for key, value in node.value:
         if key.tag == "tag:yaml.org,2002:merge":
             for source in reversed(value.value if isinstance(value, yaml.SequenceNode) else [value]):
-                merged |= _items(source, where)
+                merged |= _items(key, source, where, (*within, node))
+        elif not isinstance(key, yaml.ScalarNode):
+            raise ValueError(f"{_place(where, key)}: a key must be a name, not a list or a mapping")
         elif key.value in direct:
             raise ValueError(f"{_place(where, key)}: {key.value} is given twice")
         else:
-            direct[key.value] = value
+            direct[key.value] = key, value
     return merged | direct
 
 
@@ -123,19 +135,21 @@ def _place(where: str, node: yaml.Node | None) -> str:
     return where if node is None or where.startswith("-params") else f"{where}, line {node.start_mark.line + 1}"
 
 
-def _check_entry(node: yaml.Node, allowed: dict[str, Any], where: str) -> dict[str, Any]:
-    result = {}
-    for key, value in _items(node, where).items():
-        if key not in allowed:
-            raise ValueError(f"{_place(where, value)}: {_unknown(key, allowed)}")
-        if key == "policy_kwargs":
-            result[key] = _check_entry(value, _allowed(ProQPolicy.__init__, _GIVEN_BY_PROQ), where)
+def _check_entry(at: yaml.Node | None, node: yaml.Node, allowed: dict[str, Any], where: str) -> dict[str, Any]:
+    result: dict[str, Any] = {}
+    for name, (key, value) in _items(at, node, where).items():
+        if name not in allowed:
+            raise ValueError(f"{_place(where, key)}: {_unknown(name, allowed)}")
+        if name == "policy_kwargs":
+            result[name] = _check_entry(key, value, _allowed(ProQPolicy.__init__, _GIVEN_BY_PROQ), where)
         else:
             plain = yaml.SafeLoader("").construct_document(value)
             try:
-                result[key] = _convert(plain, allowed[key])
+                result[name] = _convert(plain, allowed[name])
             except ValueError as error:
-                raise ValueError(f"{_place(where, value)}: {key} must be {error}") from None
+                raise ValueError(f"{_place(where, key)}: {name} must be {error}") from None
+        if name == N_TIMESTEPS and result[name] < 1:
+            raise ValueError(f"{_place(where, key)}: {name} must be at least 1, got {result[name]}")
     return result
 
 
@@ -144,17 +158,18 @@ def _parse_override(override: str) -> tuple[str, Any]:
     key, colon, text = override.partition(":")
     if not colon or not text.strip():
         raise ValueError(f"-params {override}: write key:value, as in batch_size:512")
+    allowed = _allowed(ProQ.__init__, _NOT_HYPERPARAMETERS) | {N_TIMESTEPS: int}
     try:
         value = yaml.compose(text, Loader=yaml.SafeLoader)
+        if value is None:
+            raise ValueError(f"-params {override}: the value is only a comment")
+        for name in reversed(key.split(".")):
+            mark = value.start_mark
+            scalar = yaml.ScalarNode("tag:yaml.org,2002:str", name, mark, mark)
+            value = yaml.MappingNode("tag:yaml.org,2002:map", [(scalar, value)], mark, mark)
+        return key, _check_entry(None, value, allowed, f"-params {override}")[key.split(".")[0]]
     except yaml.YAMLError as error:
         raise ValueError(f"-params {override}: the value is not valid YAML: {error}") from error
-    assert value is not None
-    for name in reversed(key.split(".")):
-        mark = value.start_mark
-        scalar = yaml.ScalarNode("tag:yaml.org,2002:str", name, mark, mark)
-        value = yaml.MappingNode("tag:yaml.org,2002:map", [(scalar, value)], mark, mark)
-    allowed = _allowed(ProQ.__init__, _NOT_HYPERPARAMETERS) | {N_TIMESTEPS: int}
-    return key, _check_entry(value, allowed, f"-params {override}")[key.split(".")[0]]
 
 
 # ---- checking against the constructors -----------------------------------------------------------------

@@ -10,7 +10,9 @@ from typing import Any
 
 from proq_agent import ProQ
 from wrappers import GoalDict
-from zoo.run_folder import RunFolder, env_name, find_run
+from wrappers.make import dataset_env_ids
+from zoo.generate import ROBOTICS_IDS
+from zoo.run_folder import RunFolder, env_name, find_run, list_runs, run_of
 
 
 def add_agent_arguments(parser: argparse.ArgumentParser) -> None:
@@ -40,6 +42,8 @@ def load_agent(args: argparse.Namespace, env: GoalDict | None = None) -> ProQ:
     """
     path = args.agent or _in_run(args)
     if path is not None:
+        if args.env is not None:
+            check_environment(path, args.env)
         return ProQ.load(path, env=env, device=args.device)
     agent = shipped_agent(args.env, env=env, device=args.device)
     if agent is None:
@@ -48,6 +52,28 @@ def load_agent(args: argparse.Namespace, env: GoalDict | None = None) -> ProQ:
             f"train one: python -m zoo.train --env {args.env}"
         )
     return agent
+
+
+def check_environment(path: Path, env_id: str) -> None:
+    """
+    Refuse an agent of another environment; one of another dataset of the same environment may act there.
+
+    :param path: its file; where nothing says what it was trained on, it is accepted
+    :param env_id: environment or dataset id
+    :raises ValueError: naming both
+    """
+    known = dataset_env_ids()
+    agent_run = run_of(path)
+    named = path.stem if path.stem in {*known, *known.values(), *ROBOTICS_IDS} else None
+    trained_on = agent_run.read_config().get("env") if agent_run else named
+    if trained_on is not None and _environment(trained_on, known) != _environment(env_id, known):
+        raise ValueError(f"{path} was trained on {trained_on}, not on {env_id}")
+
+
+def _environment(env_id: str, known: dict[str, str]) -> str:
+    """The environment of a dataset, whatever its tasks, rewards, starts and form of goals."""
+    name = env_id.replace("-oraclerep", "")
+    return re.sub(r"-singletask(-task\d+)?|(_Diverse_GR?)?(Dense)?(?=-v\d+$)", "", known.get(name, name))
 
 
 def shipped_agent(env_id: str, **kwargs: Any) -> ProQ | None:
@@ -69,16 +95,13 @@ def _in_run(args: argparse.Namespace) -> Path | None:
     """The file in the run's folder; None if nobody asked for a certain one and there is no run."""
     if args.env is None:
         raise ValueError("which agent? give --env ID or --agent FILE")
-    any_will_do = not (args.exp_id or args.load_best or args.load_checkpoint or args.load_last_checkpoint)
-    try:
-        run = find_run(args.log_folder, args.algo, args.env, args.exp_id)
-    except ValueError:
-        if any_will_do:
-            return None
-        raise
+    any_will_do = not (args.exp_id or args.load_best or args.load_checkpoint is not None or args.load_last_checkpoint)
+    if any_will_do and not list_runs(args.log_folder, args.algo, args.env):
+        return None
+    run = find_run(args.log_folder, args.algo, args.env, args.exp_id)
     if args.load_best:
         path = run.best_model
-    elif args.load_checkpoint:
+    elif args.load_checkpoint is not None:
         path = run.checkpoint(args.load_checkpoint)
     elif args.load_last_checkpoint:
         path = run.checkpoint(max(_checkpoints(run), default=0))

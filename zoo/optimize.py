@@ -11,6 +11,7 @@ seeds 1 to 9 in turn, so that those of the benchmark stay unseen. The best setti
 from __future__ import annotations
 
 import argparse
+import math
 import shlex
 import sys
 from collections.abc import Sequence
@@ -31,6 +32,7 @@ from zoo.datasets import load
 from zoo.generate import atomic_file
 from zoo.run_folder import env_name
 from zoo.tasks import task_envs
+from zoo.training import actor_start
 
 if TYPE_CHECKING:
     import optuna
@@ -61,7 +63,7 @@ def build_parser() -> argparse.ArgumentParser:
         help="journal file, or the URL of a database; share it to share the study (default: <log folder>/optuna/)",
     )
     group.add_argument(
-        "--n-evaluations", type=int, default=4, metavar="N", help="in a trial, to prune it (%(default)s)"
+        "--n-evaluations", type=int, default=4, metavar="N", help="of a trial's actor, to prune it (%(default)s)"
     )
     group.add_argument("--eval-episodes", type=int, default=5, metavar="N", help="of each task (%(default)s)")
     group.add_argument("--sampler", choices=SAMPLERS, default="tpe", help="(default: %(default)s)")
@@ -115,27 +117,27 @@ def sample_hyperparams(trial: optuna.Trial, base: dict[str, Any]) -> dict[str, A
 
 class PruneBySuccess(BaseCallback):
     """
-    Report the success rate to a trial at regular intervals, and end a trial that lags behind the others.
+    Report the success rate to a trial now and then, and end a trial that lags behind the others.
 
     :param trial: told the mean of the rates with sampled and with deterministic actions
     :param pool: environments
     :param tasks: their tasks
     :param episodes: of each task
-    :param eval_freq: updates between evaluations
+    :param eval_at: after how many updates
     :param seed: of the evaluations
     """
 
     def __init__(
-        self, trial: optuna.Trial, pool: EnvPool, tasks: tuple[int, ...], episodes: int, eval_freq: int, seed: int
+        self, trial: optuna.Trial, pool: EnvPool, tasks: tuple[int, ...], episodes: int, eval_at: set[int], seed: int
     ) -> None:
         super().__init__()
-        self.trial, self.eval_freq = trial, eval_freq
+        self.trial, self.eval_at = trial, eval_at
         self.evaluate = partial(evaluate_both, make_env=pool, tasks=tasks, episodes=episodes, seed=seed)
         self.success_rate = 0.0
         self.pruned = False
 
     def _on_step(self) -> bool:
-        if self.num_timesteps % self.eval_freq:
+        if self.num_timesteps not in self.eval_at:
             return True
         self.success_rate = sum(results.success_rate for results in self.evaluate(self.model)) / 2
         self.trial.report(self.success_rate, self.num_timesteps)
@@ -156,8 +158,7 @@ class Objective:
     def __init__(self, args: argparse.Namespace, dataset: GoalDataset, pool: EnvPool, tasks: tuple[int, ...]) -> None:
         self.args, self.dataset, self.pool, self.tasks = args, dataset, pool, tasks
         self.base, total = load_hyperparams(args.env, conf_file=args.conf_file, overrides=args.hyperparams)
-        self.eval_freq = max((args.n_timesteps or total) // args.n_evaluations, 1)
-        self.total = self.eval_freq * args.n_evaluations
+        self.total = args.n_timesteps or total
 
     def __call__(self, trial: optuna.Trial) -> float:
         import optuna
@@ -176,7 +177,9 @@ class Objective:
             device=self.args.device,
             **hyperparams,
         )
-        prune = PruneBySuccess(trial, self.pool, self.tasks, self.args.eval_episodes, self.eval_freq, seed)
+        start, n = actor_start(model, self.total), self.args.n_evaluations
+        eval_at = {start + math.ceil((self.total - start) * k / n) for k in range(1, n + 1)}
+        prune = PruneBySuccess(trial, self.pool, self.tasks, self.args.eval_episodes, eval_at, seed)
         model.learn(self.total, callback=prune, log_interval=None)
         if prune.pruned:
             raise optuna.TrialPruned

@@ -9,7 +9,6 @@ Draw the paper's figures from a trained agent, a dataset or several runs::
 from __future__ import annotations
 
 import argparse
-import re
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -22,9 +21,9 @@ from zoo.canvas import check_suffix
 from zoo.cli import add_common_arguments, add_dataset_arguments, run
 from zoo.curves import SUCCESS, draw_curves
 from zoo.datasets import load
-from zoo.find_agent import add_agent_arguments, load_agent
+from zoo.find_agent import add_agent_arguments, check_environment, load_agent
 from zoo.maze_geometry import MazeGeometry
-from zoo.run_folder import env_name
+from zoo.run_folder import list_runs, split_name
 from zoo.tasks import make_task_env
 
 
@@ -65,6 +64,8 @@ def _distance(args: argparse.Namespace) -> None:
 
 
 def _compare(args: argparse.Namespace) -> None:
+    if args.without and args.env:
+        check_environment(args.without, args.env)
     other = ProQ.load(args.without, device=args.device) if args.without else args.updates
     drawing.draw_comparison(load_agent(args), args.out, other, _maze(args.env), args.titles)
 
@@ -80,17 +81,16 @@ def _coverage(args: argparse.Namespace) -> None:
 def _curves(args: argparse.Namespace) -> None:
     folders: list[Path] = list(args.runs)
     for env_id in args.env:
-        pattern = re.compile(re.escape(env_name(env_id)) + r"_\d+(_.*)?")
-        parent = args.log_folder.expanduser() / args.algo
-        found = sorted(f for f in (parent.iterdir() if parent.is_dir() else ()) if pattern.fullmatch(f.name))
+        found = list_runs(args.log_folder, args.algo, env_id)
         if not found:
+            parent = args.log_folder / args.algo
             raise ValueError(f"there is no run of {env_id} in {parent}; train one: python -m zoo.train --env {env_id}")
-        folders += found
+        folders += [folder for same_number in found.values() for folder in same_number]
     if not folders:
         raise ValueError("which runs? give their folders, or --env ID for all runs of an environment")
     groups: dict[str, list[Path]] = {}
     for folder in folders:
-        groups.setdefault(re.sub(r"_\d+(_.*)?$", "", folder.resolve().name), []).append(folder)
+        groups.setdefault(split_name(folder.resolve().name)[0], []).append(folder)
     draw_curves(groups, args.out, args.metric)
 
 

@@ -135,7 +135,8 @@ def draw_success(groups: Sequence[Group], path: Path) -> None:
         axes.grid(axis="x", alpha=0.3, linewidth=0.5)
         axes.spines[["top", "right"]].set_visible(False)
         note = f"bars: {CONFIDENCE:.0%} confidence interval of the mean over seeds"
-        figure.legend(loc="outside lower center", ncols=3, title=note, title_fontsize=7)
+        several = any(len(group.runs) > 1 for group in groups)
+        figure.legend(loc="outside lower center", ncols=3, title=note if several else None, title_fontsize=7)
 
 
 def write_report(folder: Path, ablation: bool = False) -> list[Path]:

@@ -20,6 +20,7 @@ import os
 import platform
 import re
 import shlex
+import shutil
 import subprocess
 import uuid
 from collections.abc import Sequence
@@ -29,6 +30,8 @@ from typing import Any
 
 import torch as th
 import yaml
+
+from zoo.generate import atomic_file
 
 PACKAGES = ("proq-agent", "torch", "stable-baselines3", "gymnasium", "ogbench", "mujoco", "numpy", "scipy", "numba")
 
@@ -79,20 +82,54 @@ class RunFolder:
 
     def write_command(self, command: Sequence[str], args: dict[str, Any]) -> None:
         """Write ``command.txt`` and ``args.yml``."""
-        self.config.parent.mkdir(exist_ok=True)
-        self.config.with_name("command.txt").write_text(shlex.join(command) + "\n")
         plain = {key: str(value) if isinstance(value, Path) else value for key, value in args.items()}
-        self.config.with_name("args.yml").write_text(yaml.safe_dump(plain))
+        _write(self.config.with_name("command.txt"), shlex.join(command) + "\n")
+        _write(self.config.with_name("args.yml"), yaml.safe_dump(plain))
 
     def write_config(self, config: dict[str, Any]) -> None:
         """Write ``config.yml``; an earlier one is replaced at once."""
-        temporary = self.config.with_name(".config.yml")
-        temporary.write_text(yaml.safe_dump(config, sort_keys=False))
-        os.replace(temporary, self.config)
+        _write(self.config, yaml.safe_dump(config, sort_keys=False))
 
     def read_config(self) -> dict[str, Any]:
-        """Read ``config.yml``; empty if there is none."""
-        return yaml.safe_load(self.config.read_text()) if self.config.is_file() else {}
+        """
+        Read ``config.yml``; empty if there is none.
+
+        :raises ValueError: if it is damaged
+        """
+        if not self.config.is_file():
+            return {}
+        try:
+            config = yaml.safe_load(self.config.read_text())
+        except (yaml.YAMLError, UnicodeDecodeError):
+            config = None
+        if not isinstance(config, dict):
+            raise ValueError(f"{self.config} is damaged; repair it, or move it away")
+        return config
+
+    def resumed_from(self) -> RunFolder | None:
+        """The run that this one goes on with, if it is there."""
+        agent = self.read_config().get("resumed_from")
+        return run_of(Path(agent)) if agent else None
+
+    def remove(self) -> None:
+        """Remove the folder with all that is in it."""
+        shutil.rmtree(self.path, ignore_errors=True)
+
+
+def _write(path: Path, text: str) -> None:
+    with atomic_file(path) as file:
+        file.write(text.encode())
+
+
+def check_folder(path: Path) -> None:
+    """
+    Find out early whether a folder can be written to, without making it.
+
+    :raises ValueError: if not
+    """
+    there = next(p for p in (path, *path.absolute().parents) if p.exists())
+    if not there.is_dir() or not os.access(there, os.W_OK | os.X_OK):
+        raise ValueError(f"cannot write to {path}: {there} is not a folder, or not one that you may write to")
 
 
 def create_run(log_folder: Path, algo: str, env_id: str, unique: bool = False) -> RunFolder:
@@ -108,7 +145,7 @@ def create_run(log_folder: Path, algo: str, env_id: str, unique: bool = False) -
     parent = log_folder.expanduser() / algo
     parent.mkdir(parents=True, exist_ok=True)
     suffix = f"_{uuid.uuid4()}" if unique else ""
-    number = max(_numbers(parent, name), default=0) + 1
+    number = max(list_runs(log_folder, algo, env_id), default=0) + 1
     while True:
         path = parent / f"{name}_{number}{suffix}"
         try:
@@ -123,28 +160,46 @@ def find_run(log_folder: Path, algo: str, env_id: str, exp_id: int = 0) -> RunFo
     The folder of an earlier run.
 
     :param exp_id: its number; 0 for the latest
-    :raises ValueError: if there is none
+    :raises ValueError: if there is none, or there are several
     """
-    name = env_name(env_id)
     parent = log_folder.expanduser() / algo
-    runs = _numbers(parent, name)
+    runs = list_runs(log_folder, algo, env_id)
     number = exp_id or max(runs, default=0)
     if number not in runs:
-        known = f"; there are {', '.join(map(str, sorted(runs)))}" if runs else f"; train one: zoo.train --env {env_id}"
+        known = f"; there are {', '.join(map(str, runs))}" if runs else f"; train one: zoo.train --env {env_id}"
         raise ValueError(f"there is no run {number or ''} of {env_id} in {parent}{known}")
-    return RunFolder(runs[number], name)
+    if len(runs[number]) > 1:
+        names = ", ".join(path.name for path in runs[number])
+        raise ValueError(f"run {number} of {env_id} may be any of {names} in {parent}; name the agent's file instead")
+    return RunFolder(runs[number][0], env_name(env_id))
+
+
+def list_runs(log_folder: Path, algo: str, env_id: str) -> dict[int, list[Path]]:
+    """The folders of all runs of an environment by number; runs with random ids may share one."""
+    parent = log_folder.expanduser() / algo
+    runs: dict[int, list[Path]] = {}
+    for path in sorted(parent.iterdir() if parent.is_dir() else ()):
+        name, number = split_name(path.name)
+        if name == env_name(env_id) and number is not None:
+            runs.setdefault(number, []).append(path)
+    return dict(sorted(runs.items()))
+
+
+def split_name(folder: str) -> tuple[str, int | None]:
+    """Environment and number in the name of a run's folder; any other name is returned whole, without a number."""
+    match = re.fullmatch(r"(.+)_(\d+)(?:_[0-9a-f-]{36})?", folder)
+    return (match[1], int(match[2])) if match else (folder, None)
 
 
 def run_of(agent: Path) -> RunFolder | None:
     """The run that an agent file belongs to, if it lies in the folder of one."""
-    configs = sorted(agent.parent.glob("*/config.yml"))
-    return RunFolder(agent.parent, configs[0].parent.name) if configs else None
+    return run_in(agent.parent)
 
 
-def _numbers(parent: Path, name: str) -> dict[int, Path]:
-    pattern = re.compile(re.escape(name) + r"_(\d+)(?:_[0-9a-f-]{36})?")
-    folders = parent.iterdir() if parent.is_dir() else ()
-    return {int(match[1]): path for path in sorted(folders) if (match := pattern.fullmatch(path.name))}
+def run_in(folder: Path) -> RunFolder | None:
+    """The run that a folder holds, if it is the folder of one."""
+    configs = sorted(folder.glob("*/config.yml"))
+    return RunFolder(folder, configs[0].parent.name) if configs else None
 
 
 def describe_machine(device: th.device | str) -> dict[str, Any]:
@@ -171,13 +226,19 @@ def _version(package: str) -> str | None:
 
 
 def _git_commit() -> str | None:
-    """The commit of this code, with ``-dirty`` if files were changed since; ``None`` outside a repository."""
-    command = ["git", "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"]
+    """The commit of this code, with ``-dirty`` if files were changed since; ``None`` outside its own repository."""
+    root = Path(__file__).resolve().parent.parent
+
+    def git(*arguments: str) -> str:
+        return subprocess.run(["git", *arguments], cwd=root, capture_output=True, text=True, timeout=10).stdout.strip()
+
     try:
-        done = subprocess.run(command, cwd=Path(__file__).parent, capture_output=True, text=True, timeout=10)
+        top = git("rev-parse", "--show-toplevel")
+        if not top or Path(top).resolve() != root:  # installed somewhere within another one
+            return None
+        return git("describe", "--always", "--dirty", "--abbrev=40", "--exclude=*") or None
     except (OSError, subprocess.TimeoutExpired):
         return None
-    return done.stdout.strip() or None
 
 
 def _cpu() -> str:

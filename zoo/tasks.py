@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
+from proq_agent.dataset import load_minari
 from proq_agent.evaluation import NO_TASK, EnvPool
 from wrappers import GoalDict, make_goal_env
 
@@ -18,9 +19,7 @@ def make_task_env(env_id: str, task: int | None = None, **kwargs: Any) -> GoalDi
     :param kwargs: ``render_mode`` and others of ``gymnasium.make``
     """
     if env_id.startswith("minari:"):
-        import minari
-
-        dataset = minari.load_dataset(env_id.removeprefix("minari:"))
+        dataset = load_minari(env_id.removeprefix("minari:"))
         return GoalDict(dataset.recover_environment(eval_env=True, **kwargs), task or None)
     return make_goal_env(env_id, task or None, **kwargs)
 

@@ -17,12 +17,20 @@ from typing import Any
 import numpy as np
 
 from proq_agent import ProQ
-from zoo.cli import add_common_arguments, add_dataset_arguments, run
+from zoo.cli import add_common_arguments, add_dataset_arguments, given_options, run
 from zoo.config import PRESETS, load_hyperparams
 from zoo.datasets import DatasetInfo, load
-from zoo.run_folder import RunFolder, create_run, run_of
+from zoo.find_agent import check_environment
+from zoo.run_folder import RunFolder, check_folder, create_run, run_of
 from zoo.tasks import task_envs
-from zoo.training import CHECKPOINTS, EPISODES_WHILE_TRAINING, EVALUATIONS, LOGS, TrainingRun
+from zoo.training import (
+    CHECKPOINTS,
+    EPISODES_AT_THE_END,
+    EPISODES_WHILE_TRAINING,
+    EVALUATIONS,
+    LOGS,
+    TrainingRun,
+)
 
 PROG = "python -m zoo.train"
 
@@ -36,14 +44,15 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--env", required=True, metavar="ID", help="OGBench dataset, minari:<dataset>, or with --dataset-path any env"
     )
-    parser.add_argument("--seed", type=int, default=0, metavar="N", help="random if negative (default: %(default)s)")
+    parser.add_argument("--seed", type=int, metavar="N", help="random if negative (default: 0; with -i the agent's)")
     parser.add_argument("-n", "--n-timesteps", type=int, metavar="N", help="updates (default: the preset's)")
     parser.add_argument(
         "-i",
         "--trained-agent",
         type=Path,
         metavar="ZIP",
-        help="go on with this agent and its hyperparameters, up to the number of updates it was begun with, or -n",
+        help="go on with this agent and its hyperparameters, up to the number of updates it was begun with, or -n; "
+        "one that has had them all is only evaluated",
     )
     add_common_arguments(parser)
     add_dataset_arguments(parser)
@@ -69,15 +78,14 @@ def build_parser() -> argparse.ArgumentParser:
         "--eval-freq",
         type=int,
         metavar="N",
-        help=f"updates between evaluations, once the actor learns; -1 for none (default: {EVALUATIONS} evaluations)",
+        help=f"updates between evaluations; -1 for none (default: {EVALUATIONS} evaluations once the actor learns)",
     )
     group.add_argument(
         "--eval-episodes",
         type=int,
-        default=50,
         metavar="N",
-        help=f"episodes of each task at the end (default: %(default)s); while training at most "
-        f"{EPISODES_WHILE_TRAINING}",
+        help=f"episodes of each task (default: {EPISODES_WHILE_TRAINING} while training, {EPISODES_AT_THE_END} at the "
+        "end)",
     )
     group.add_argument("--n-eval-envs", type=int, metavar="N", help="episodes that run at once (default: 50)")
     group.add_argument(
@@ -113,7 +121,7 @@ def build_parser() -> argparse.ArgumentParser:
 def train(args: argparse.Namespace, argv: Sequence[str] = ()) -> None:
     """What the command does; everything that can be wrong with the input is found before a folder is made."""
     _check(args)
-    if args.seed < 0:
+    if args.seed is not None and args.seed < 0:
         args.seed = int(np.random.SeedSequence().generate_state(1)[0] >> 1)
     pool, tasks = task_envs(args.env)
     try:
@@ -129,6 +137,7 @@ def train(args: argparse.Namespace, argv: Sequence[str] = ()) -> None:
         env = pool.take(tasks[0])
         pool.give_back(tasks[0], env)
         if agent_file is None:
+            args.seed = args.seed or 0
             total = args.n_timesteps or total
             model = ProQ(
                 dataset=dataset,
@@ -141,14 +150,23 @@ def train(args: argparse.Namespace, argv: Sequence[str] = ()) -> None:
         else:
             model = _resume(agent_file, args, env)
             model.set_dataset(dataset)
+            if args.seed is None:
+                args.seed = model.seed or 0
             total = args.n_timesteps or model._total_timesteps
+            if total != model._total_timesteps:
+                _note(f"it was begun for {model._total_timesteps} updates; the schedules are stretched to {total}")
+            if total < model.num_timesteps:
+                raise ValueError(f"{agent_file} has had {model.num_timesteps} of {total} updates; give a larger -n")
             if agent_run := run_of(agent_file):
                 _compare_datasets(agent_run, info)
-        if total <= model.num_timesteps:
-            raise ValueError(f"{agent_file} has had {model.num_timesteps} of {total} updates; give a larger -n")
         folder = create_run(args.log_folder, args.algo, args.env, args.uuid)
-        folder.write_command([*PROG.split(), *argv], vars(args))
-        with TrainingRun(args, model, pool, tasks, folder, info, total) as training:
+        try:
+            folder.write_command([*PROG.split(), *argv], vars(args))
+            training = TrainingRun(args, model, pool, tasks, folder, info, total)
+        except BaseException:
+            folder.remove()  # nobody shall take it for a run
+            raise
+        with training:
             if not training.learn():
                 print(f"saved after {model.num_timesteps} of {total} updates; to resume:")
                 print(" ", shlex.join(_resume_command(args, folder)))
@@ -169,6 +187,8 @@ def _check(args: argparse.Namespace) -> None:
             raise ValueError(f"--{name.replace('_', '-')} must be at least 1, or -1 for never, got {value}")
     if args.trained_agent and (args.hyperparams or args.conf_file or args.preset != "tuned"):
         raise ValueError("-i goes on with the agent's own hyperparameters; leave out -params, --conf-file and --preset")
+    for folder in filter(None, (args.log_folder.expanduser(), args.tensorboard_log)):
+        check_folder(folder)
 
 
 def _find_agent(path: Path, env_id: str) -> Path:
@@ -176,15 +196,14 @@ def _find_agent(path: Path, env_id: str) -> Path:
     path = path if path.is_file() else path.with_name(f"{path.name}.zip")
     if not path.is_file():
         raise ValueError(f"there is no agent {path}")
-    agent_run = run_of(path)
-    trained_on = agent_run.read_config().get("env", env_id) if agent_run else env_id
-    if trained_on != env_id:
-        raise ValueError(f"{path} was trained on {trained_on}, not on {env_id}")
+    check_environment(path, env_id)
     return path
 
 
 def _resume(path: Path, args: argparse.Namespace, env: Any) -> ProQ:
     model = ProQ.load(path, device=args.device)
+    if not model.training_restored:
+        raise ValueError(f"{path} is only good to act with: it was saved without the state of its training")
     for name in ("observation_space", "action_space"):
         if getattr(model, name) != getattr(env, name):
             raise ValueError(f"{path} was trained in another environment than {args.env}: its {name} differs")
@@ -194,20 +213,17 @@ def _resume(path: Path, args: argparse.Namespace, env: Any) -> ProQ:
 def _compare_datasets(agent_run: RunFolder, info: DatasetInfo) -> None:
     before = (agent_run.read_config().get("dataset") or {}).get("sha256")
     if before != info.sha256:
-        print("note: this is not the dataset file that the agent was trained on so far", file=sys.stderr)
+        _note("this is not the dataset file that the agent was trained on so far")
+
+
+def _note(text: str) -> None:
+    print(f"note: {text}", file=sys.stderr)
 
 
 def _resume_command(args: argparse.Namespace, folder: RunFolder) -> list[str]:
-    default = build_parser().get_default
-    command = [*PROG.split(), "--env", args.env, "-i", str(folder.agent)]
-    for name in (
-        "seed", "device", "num_threads", "log_folder", "dataset_dir", "dataset_path", "dataset_source",
-        "eval_freq", "eval_episodes", "n_eval_envs", "save_freq", "log_interval", "tensorboard_log",
-    ):  # fmt: skip
-        value = getattr(args, name)
-        if value != default(name):
-            command += [f"--{name.replace('_', '-')}", str(value)]
-    return command
+    in_agent = ("env", "trained_agent", "n_timesteps", "hyperparams", "conf_file", "preset")
+    names = [name for name in vars(args) if name not in in_agent]
+    return [*PROG.split(), "--env", args.env, "-i", str(folder.agent), *given_options(build_parser(), args, names)]
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -26,14 +26,20 @@ from zoo.datasets import DatasetInfo
 from zoo.run_folder import RunFolder, describe_machine
 from zoo.tracking import WandbWriter
 
-EPISODES_WHILE_TRAINING = 5  # of each task and way of acting: a coarse curve, and hardly any time
+# Of each task and way of acting: while training a coarse curve that takes hardly any time.
+EPISODES_WHILE_TRAINING, EPISODES_AT_THE_END = 5, 50
 EVALUATIONS, CHECKPOINTS, LOGS = 4, 4, 50  # how often in a training, by default
 HEADER = ("task", "sampled", "deterministic")
 
 
+def actor_start(model: ProQ, total: int) -> int:
+    """After how many of all updates the actor begins to learn; until then there is nothing to evaluate."""
+    return round(total * (1.0 - model.actor_fraction))
+
+
 class TrainingRun:
     """
-    One training with a folder to write to; a context manager that closes its logs.
+    One training with a folder to write to. Logs are opened at once; as a context manager it closes them.
 
     :param args: options of :mod:`zoo.train`
     :param model: an agent with its dataset
@@ -68,15 +74,15 @@ class TrainingRun:
             "dataset": asdict(info),
             **describe_machine(model.device),
         }
+        folder.write_config(self.config)
+        self.logger = Logger(str(folder.path), self._outputs())
+        model.set_logger(self.logger)
         if args.verbose:
             print(info.describe())
             print_table("Hyperparameters", ("name", "value"), list(_flat(hyperparams).items()))
             print(f"run folder: {folder.path}")
 
     def __enter__(self) -> TrainingRun:
-        self.folder.write_config(self.config)
-        self.logger = Logger(str(self.folder.path), self._outputs())
-        self.model.set_logger(self.logger)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -94,13 +100,13 @@ class TrainingRun:
         if args.save_freq != -1:
             callbacks.append(CheckpointCallback(args.save_freq or max(total // CHECKPOINTS, 1), str(folder.path)))
         if args.eval_freq != -1:
-            start = round(total * (1.0 - model.actor_fraction))  # until then there is nothing to see
+            start = 0 if args.eval_freq else actor_start(model, total)
             callbacks.append(
                 TaskEvalCallback(
                     self.pool,
                     self.tasks,
                     args.eval_freq or max((total - start) // EVALUATIONS, 1),
-                    min(args.eval_episodes, EPISODES_WHILE_TRAINING),
+                    args.eval_episodes or EPISODES_WHILE_TRAINING,
                     eval_start=start,
                     seed=args.seed,
                     n_envs=args.n_eval_envs,
@@ -124,22 +130,22 @@ class TrainingRun:
             "seconds": round(time.monotonic() - begun, 1),  # wall clock, evaluations included
         }
         folder.write_config(self.config)
-        return model.num_timesteps >= total
+        return model.num_timesteps >= total and not stop.requested
 
     def report(self) -> None:
         """Evaluate the agent, print and record the result, and draw its map."""
         from zoo.plots import draw_map  # matplotlib is slow to import
 
         args, folder = self.args, self.folder
+        episodes = args.eval_episodes or EPISODES_AT_THE_END
         if args.verbose:
-            print(f"evaluating on {len(self.tasks)} x {args.eval_episodes} episodes, sampled and deterministic")
-        results = evaluate_both(
-            self.model, self.pool, self.tasks, args.eval_episodes, seed=args.seed, n_envs=args.n_eval_envs
-        )
+            print(f"evaluating on {len(self.tasks)} x {episodes} episodes, sampled and deterministic")
+        results = evaluate_both(self.model, self.pool, self.tasks, episodes, seed=args.seed, n_envs=args.n_eval_envs)
         rates = [r.task_success_rates | {"all": r.success_rate} for r in results]
         rows = [("-" if task == NO_TASK else task, *(rate[task] for rate in rates)) for task in rates[0]]
         self.config["results"] = {
-            "episodes": args.eval_episodes,
+            "episodes": episodes,
+            "seed": args.seed,
             **{name: dict(rate) for name, rate in zip(HEADER[1:], rates, strict=True)},
         }
         folder.write_config(self.config)
@@ -155,9 +161,7 @@ class TrainingRun:
     def _outputs(self) -> list[KVWriter]:
         args, folder = self.args, self.folder
         board = args.tensorboard_log / folder.path.name if args.tensorboard_log else folder.path / "tensorboard"
-        outputs: list[KVWriter] = [CSVOutputFormat(str(folder.progress)), TensorBoardOutputFormat(str(board))]
-        if args.verbose and not self.progress:
-            outputs.append(HumanOutputFormat(sys.stdout))
+        outputs: list[KVWriter] = []
         if args.track:
             self.tracker = WandbWriter(
                 folder.path,
@@ -168,6 +172,9 @@ class TrainingRun:
                 config=self.config,
             )
             outputs.append(self.tracker)
+        outputs += [CSVOutputFormat(str(folder.progress)), TensorBoardOutputFormat(str(board))]
+        if args.verbose and not self.progress:
+            outputs.append(HumanOutputFormat(sys.stdout))
         return outputs
 
 

@@ -124,7 +124,8 @@ class MapVideo:
             ("agent", here),
         ):
             self._lines[name].set_data(*points.T)
-        self._text.set_text(f"{text}, plan: {len(plan.nodes)} hops, {plan.cost:.0f} steps to go")
+        cost = f"cost {plan.cost:.0f}" if np.isfinite(plan.cost) else "no way"
+        self._text.set_text(f"{text}, plan: {len(plan.nodes)} hops, {cost}")
         self._canvas.restore_region(self._background)
         for line in self._lines.values():
             assert line.axes is not None

@@ -95,5 +95,5 @@ def diagnose_keypoints(policy: ProQPolicy, graph: KeypointGraph) -> dict[str, fl
         "in_distribution": float((logits > 0).float().mean()),
         "nearest_mean": float(nearest.mean()),
         "nearest_std": float(nearest.std()),
-        "connected_pairs": float(graph.connectivity().connected_pairs),
+        "connected_pairs": graph.connectivity(policy.n_keypoints).connected_pairs,
     }

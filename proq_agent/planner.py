@@ -340,9 +340,13 @@ class KeypointGraph:
             entered |= crosses(starts, ends) & ~crosses(starts, starts)
         return np.where(entered.reshape(np.shape(distances)), np.inf, distances)
 
-    def connectivity(self) -> Connectivity:
-        """Share of ordered pairs with a route, and the number of strongly connected components."""
-        free = np.flatnonzero(~self.blocked)
+    def connectivity(self, n_nodes: int | None = None) -> Connectivity:
+        """
+        Share of ordered pairs with a route, and the number of strongly connected components.
+
+        :param n_nodes: only among the first so many nodes
+        """
+        free = np.flatnonzero(~self.blocked[:n_nodes])
         if not len(free):
             return Connectivity(0.0, 0)
         routed = np.isfinite(self.costs[np.ix_(free, free)]).sum() - len(free)

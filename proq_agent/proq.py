@@ -40,7 +40,8 @@ class ProQ(OfflineAlgorithm):
     and, every ``keypoint_freq`` updates, moves the keypoints apart within what ψ takes for reachable. ``predict`` then
     plans over the keypoints by shortest paths of hops not longer than ``max_hop`` and heads for the first of them.
 
-    ``num_timesteps`` counts gradient updates; no environment is needed to learn. The defaults are the paper's.
+    ``num_timesteps`` counts gradient updates; no environment is needed to learn. Defaults are the paper's where it has
+    them.
 
     :param policy: ``"MultiInputPolicy"`` or a subclass of :class:`~proq_agent.policies.ProQPolicy`
     :param env: a goal environment to take the spaces from and to evaluate in; optional

@@ -40,12 +40,13 @@ def test_every_entry_of_the_shipped_file_is_read_without_error() -> None:
         load_hyperparams(name)
 
 
-def test_the_paper_preset_is_what_the_constructors_default_to() -> None:
+def test_the_paper_preset_is_what_the_constructors_default_to_but_for_chance() -> None:
     kwargs, n_timesteps = load_hyperparams("pointmaze-giant-stitch-v0", "paper")
     assert n_timesteps == 1_000_000
     defaults = {name: p.default for name, p in inspect.signature(ProQ).parameters.items()}
     policy_defaults = {name: p.default for name, p in inspect.signature(ProQPolicy).parameters.items()}
     policy_kwargs = kwargs.pop("policy_kwargs")
+    assert kwargs.pop("stochastic") == "ignore"
     assert kwargs == {name: defaults[name] for name in kwargs}
     assert {**policy_kwargs, "hidden_sizes": tuple(policy_kwargs["hidden_sizes"])} == {
         name: policy_defaults[name] for name in policy_kwargs

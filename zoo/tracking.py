@@ -24,7 +24,7 @@ class WandbWriter(KVWriter):
         try:
             import wandb
         except ImportError as error:
-            raise ImportError("--track needs Weights & Biases: pip install 'proq-agent[track]'") from error
+            raise ImportError("--track needs the package: pip install wandb") from error
         self._wandb = wandb
         try:
             self._run = wandb.init(dir=str(folder), **kwargs)

@@ -27,27 +27,10 @@ from proq_agent import GoalDataset, ProQ
 from proq_agent.evaluation import NO_TASK, evaluate_tasks
 from wrappers import KeypointGoal, make_goal_env
 from zoo.cli import print_table, run
+from zoo.config import load_hyperparams
 from zoo.generate import ROBOTICS_IDS, generate
 
 SCHOOL = "PointMaze_UMaze-v3"  # where SAC learns
-
-MAP: dict[str, Any] = {
-    "learning_rate": 1e-3,
-    "batch_size": 256,
-    "max_hop": 50.0,  # less than two cells: the controllers see no walls
-    "reach": 10.0,
-    "discount": 0.95,
-    "value_near_share": 0.3,
-    "keypoint_freq": 4,
-    "keypoint_learning_rate": 1e-2,
-    "policy_kwargs": {
-        "hidden_sizes": [128, 128],
-        "n_components": 32,
-        "dropout": 0.0,
-        "n_fourier_features": 64,
-        "fourier_scale": 2.0,
-    },
-}
 
 
 class ScriptedController:
@@ -120,9 +103,14 @@ def train_map(env_id: str, episodes: int, n_updates: int, seed: int) -> ProQ:
     """
     data = generate(env_id, seed, episodes, val_episodes=1)["train"]
     env = make_goal_env(env_id)
+    overrides = [
+        "max_hop:50.0",  # less than two cells: the controllers see no walls
+        f"keypoint_start:{n_updates // 5}",
+        *("map_fraction:0.99", "actor_fraction:0.01"),  # nobody will ask ProQ's own
+    ]
+    settings, _ = load_hyperparams(env_id, overrides=overrides)
     model = ProQ(
-        **MAP,
-        keypoint_start=n_updates // 5,
+        **settings,
         seed=seed,
         device="cpu",
         dataset=GoalDataset(

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from proq_agent.planner import COST_OF_A_MISS, KeypointGraph, Routes, min_plus
+from proq_agent.planner import KeypointGraph, Routes, min_plus
 
 _TIE = 1e-9  # odds or shares of a cost that make no difference
 
@@ -59,35 +59,46 @@ class ChanceGraph(KeypointGraph):
         walk = super().routes(to_goal, penalties)
         if not len(self.entrances):
             return walk
-        to_entrances = self.costs[:, self.entrances].copy()
-        to_entrances[self.entrances, np.arange(len(self.entrances))] = 0.0
-        to_entrances[:, self.blocked[self.entrances]] = np.inf
-        _, towards = min_plus(self.weights, to_entrances.T)
-
-        costs, ranks, successors = (np.empty_like(part) for part in (walk.costs, walk.ranks, walk.successors))
+        to_entrances, towards = self._to_entrances()
+        costs, odds, successors = (np.empty_like(part) for part in (walk.costs, walk.odds, walk.successors))
+        nodes = np.arange(self.n_nodes)
         for row in range(len(to_goal)):
-            node_ranks, node_costs, ticket = self._values(walk.costs[row], to_entrances)
-            costs[row], ranks[row] = node_costs, node_ranks
-            nodes = np.arange(self.n_nodes)
+            costs[row], odds[row], ticket = self._values(walk.costs[row], walk.trusted[row], to_entrances)
             successors[row] = np.where(ticket < 0, walk.successors[row], towards[np.maximum(ticket, 0), nodes])
         successors[:, self.entrances] = -1  # the plan ends here; what comes next, chance decides
-        return Routes(costs, successors, ranks, walk.stretched)
+        trusted = odds > 0
+        return Routes(costs, successors, np.where(trusted, odds, walk.odds), trusted)
+
+    def _to_entrances(self) -> tuple[np.ndarray, np.ndarray]:
+        """``[nodes, entrances]`` costs of trusted ways, inf where there is none; ``[entrances, nodes]`` next nodes."""
+        own = self.entrances, np.arange(len(self.entrances))
+        costs = self.costs[:, self.entrances].copy()
+        costs[own] = 0.0
+        costs[:, self.blocked[self.entrances]] = np.inf
+        _, towards = min_plus(self.weights, costs.T)
+        lengths = np.take_along_axis(self.distances, towards.T, axis=1)
+        lengths[own] = 0.0
+        onward = towards.copy()
+        onward[own[::-1]] = self.n_nodes  # there
+        onward[np.isinf(costs.T)] = -1
+        return np.where(self._trusted(lengths.T, onward).T, costs, np.inf), towards
 
     def _refuges(self) -> np.ndarray:
         refuges = super()._refuges()
         refuges[self.entrances] = False  # nobody is to gamble for want of a plan
         return refuges
 
-    def _values(self, walk_costs: np.ndarray, to_entrances: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def _values(
+        self, walk_costs: np.ndarray, sure: np.ndarray, to_entrances: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """
-        Rank, expected cost and best entrance (-1: walk to the goal) of each node, for one goal.
+        Expected cost, odds and best entrance (-1: walk to the goal) of each node, for one goal.
 
         Policy iteration, first on the odds and then, among what is as sure as can be, on the cost: with the entrances
         that the nodes go for held fixed, odds and costs are small linear systems. A node changes its mind for a real
         gain only, so that none comes to wait for a lottery that leads back to itself.
         """
-        sure, nodes = np.isfinite(walk_costs), np.arange(self.n_nodes)
-        ticket = np.full(self.n_nodes, -1)
+        nodes, ticket = np.arange(self.n_nodes), np.full(self.n_nodes, -1)
         while True:
             odds = self._entrance_odds(sure, ticket)
             options = np.where(np.isfinite(to_entrances), odds, 0.0)
@@ -99,19 +110,18 @@ class ChanceGraph(KeypointGraph):
             ticket[gains] = best[gains]
 
         plays = np.where((odds >= node_odds[:, None] - _TIE) & (odds > 0), to_entrances, np.inf)
+        walks = np.where(sure | (node_odds == 0.0), walk_costs, np.inf)
         while True:
-            entrance_costs = self._entrance_costs(walk_costs, plays, node_odds, ticket)
+            entrance_costs = self._entrance_costs(walks, plays, node_odds, ticket)
             options = plays + entrance_costs
-            costs = np.where(ticket < 0, walk_costs, options[nodes, ticket])
-            options = np.column_stack([options, walk_costs])  # index -1: walk
+            costs = np.where(ticket < 0, walks, options[nodes, ticket])
+            options = np.column_stack([options, walks])
             best = options.argmin(axis=1)
             gains = options[nodes, best] < costs * (1.0 - _TIE)
             if not gains.any():
                 break
             ticket[gains] = np.where(best == len(odds), -1, best)[gains]
-        # Nothing leads to the goal: no rank at all.
-        ranks = np.where(np.isfinite(costs), costs + COST_OF_A_MISS * (1.0 - node_odds), np.inf)
-        return ranks, costs, ticket
+        return costs, node_odds, ticket
 
     def _entrance_odds(self, sure: np.ndarray, ticket: np.ndarray) -> np.ndarray:
         """``[entrances]`` probability of reaching the goal, when every node keeps to its ticket."""
@@ -125,13 +135,13 @@ class ChanceGraph(KeypointGraph):
         return odds.round(9)  # rounding errors must not look like better odds
 
     def _entrance_costs(
-        self, walk_costs: np.ndarray, plays: np.ndarray, node_odds: np.ndarray, ticket: np.ndarray
+        self, walks: np.ndarray, plays: np.ndarray, node_odds: np.ndarray, ticket: np.ndarray
     ) -> np.ndarray:
         """``[entrances]`` steps expected in the case of success, when every node keeps to its ticket."""
         weights = self.outcomes * node_odds  # of each outcome counts the share that ends well
         hopeful = weights.any(axis=1)
         weights = weights[hopeful] / weights[hopeful].sum(axis=1, keepdims=True)
-        onward = np.where(ticket < 0, walk_costs, plays[np.arange(len(ticket)), ticket])
+        onward = np.where(ticket < 0, walks, plays[np.arange(len(ticket)), ticket])
         expected = 1.0 + (weights * np.where(weights > 0, onward, 0.0)).sum(axis=1)
         costs = np.full(len(self.entrances), np.inf)
         costs[hopeful] = _solve(weights @ (ticket[:, None] == np.flatnonzero(hopeful)), expected)

@@ -21,7 +21,7 @@ class Plan(NamedTuple):
     nodes: list[int]  #: keypoints, entrances, and last the goal itself, ``graph.n_nodes``
     points: np.ndarray  #: ``[nodes, goal_dim]``
     cost: float  #: steps expected, with ``caution`` somewhat more
-    probability: float  #: of reaching the goal, below one where a lottery cannot be avoided; nan for a fallback
+    probability: float  #: of reaching the goal by trusted hops, below one where a lottery cannot be avoided
     fallback: bool  #: it needs a hop beyond ``max_hop``, or there is no way at all
     arrived: bool  #: the goal is within ``reach``
 
@@ -141,9 +141,8 @@ class Navigator:
         hops = self._choose(goals, start[None], embeddings)
         nodes = self.graph.path(goals.routes, hops.target[0])
         points = self.targets(np.array(nodes), goal[None])
-        fallback, is_goal = bool(hops.fallback[0]), nodes[0] == self.graph.n_nodes
-        probability = np.nan if fallback else 1.0 if is_goal else float(goals.routes.odds[0, nodes[0]])
-        return Plan(nodes, points, float(hops.cost[0]), probability, fallback, bool(hops.arrived[0]))
+        cost, odds, fallback, arrived = (part[0].item() for part in (hops.cost, hops.odds, hops.fallback, hops.arrived))
+        return Plan(nodes, points, cost, odds, fallback, arrived)
 
     def _point(self, name: str, point: np.ndarray) -> np.ndarray:
         dim = self.graph.points.shape[1]

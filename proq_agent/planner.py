@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 from scipy.sparse import csr_array
-from scipy.sparse.csgraph import connected_components, floyd_warshall
+from scipy.sparse.csgraph import connected_components, floyd_warshall, shortest_path
 
 from proq_agent.regions import Corner, Crosses, crosses_box, crosses_region
 
@@ -27,14 +27,8 @@ class Routes(NamedTuple):
 
     costs: np.ndarray  #: ``[B, K]`` cost-to-goal of each keypoint, inf where there is no route
     successors: np.ndarray  #: ``[B, K]`` next node on the plan; ``K`` is the goal itself, -1 no route
-    ranks: np.ndarray  #: ``[B, K]`` what plans are chosen by, the costs where nothing is left to chance
-    stretched: np.ndarray  #: ``[B]`` bool: no keypoint is within ``max_hop`` of the goal
-
-    @property
-    def odds(self) -> np.ndarray:
-        """``[B, K]`` probability of reaching the goal from each keypoint."""
-        with np.errstate(invalid="ignore"):
-            return np.where(np.isfinite(self.costs), 1.0 - (self.ranks - self.costs) / COST_OF_A_MISS, 0.0)
+    odds: np.ndarray  #: ``[B, K]`` probability of reaching the goal, if hops can be relied on
+    trusted: np.ndarray  #: ``[B, K]`` bool: none of them is longer than ``max_hop``
 
 
 class Hops(NamedTuple):
@@ -42,8 +36,13 @@ class Hops(NamedTuple):
 
     target: np.ndarray  #: ``[B]`` keypoint to head for; ``K`` is the goal itself
     cost: np.ndarray  #: ``[B]`` estimated cost to go by that choice, inf if unknown
-    fallback: np.ndarray  #: ``[B]`` bool: the plan needs a hop beyond ``max_hop``, or there is none
+    odds: np.ndarray  #: ``[B]`` probability of reaching the goal by hops that are trusted
     arrived: np.ndarray  #: ``[B]`` bool: the goal is within ``reach``
+
+    @property
+    def fallback(self) -> np.ndarray:
+        """``[B]`` bool: the plan needs a hop beyond ``max_hop``, or there is none."""
+        return self.odds == 0.0
 
 
 class Connectivity(NamedTuple):
@@ -71,15 +70,13 @@ class KeypointGraph:
     ``d`` obeys the triangle inequality, so no route is shorter than the direct hop: only the cut makes a plan.
     All-pairs shortest paths are computed once; a goal is one more node, added by a min-plus product in O(K²).
 
-    Where the cut leaves no route, the plan falls back, in this order, and :attr:`Hops.fallback` says so:
-
-    * no keypoint within ``max_hop`` of the goal: the one nearest to the goal makes a single long last hop;
-    * no keypoint with a route within ``max_hop`` of the state: the nearest of those with the surest, however far;
-    * no keypoint with a route at all (the goal is walled off): the nearest one not blocked, at cost inf;
-    * no such keypoint either: the goal itself.
+    Where the cut leaves no route, longer hops bridge the gaps: each costs more than any way without one, and the more
+    the longer it is, so that a plan has few of them and short ones. Where a goal is walled off altogether, the plan is
+    to go to the nearest keypoint that is not blocked, at cost inf, or if there is none, to the goal itself.
+    :attr:`Hops.fallback` says so in either case.
 
     :param distances: ``[K, K]`` directed distances from row to column; inf where there is no edge
-    :param max_hop: longest hop allowed, the first and the last included
+    :param max_hop: longest hop that is trusted, the first and the last included
     :param reach: a keypoint at most this far is reached, and its successor becomes the target
     :param points: ``[K, goal_dim]`` keypoints in goal space; needed only to block by box or region
     :param barred: nodes that no plan may use, whatever is blocked or unblocked
@@ -118,7 +115,7 @@ class KeypointGraph:
         self._changes: dict[int, _Change] = {}
         self._handles = count()
 
-    # The next three are dropped by a change and computed when needed: several changes cost one pass.
+    # The next four are dropped by a change and computed when needed: several changes cost one pass.
 
     @cached_property
     def blocked(self) -> np.ndarray:
@@ -132,7 +129,7 @@ class KeypointGraph:
     @cached_property
     def weights(self) -> np.ndarray:
         """``[K, K]`` cost of each edge now, inf where there is none or it is blocked."""
-        weights = np.where(self.distances <= self.max_hop, self.hop_costs(self.distances), np.inf)
+        weights = self.hop_costs(self.distances)
         for change in self._changes.values():
             weights[change.sources, change.ends] += change.cost
         weights[self.blocked] = np.inf
@@ -140,7 +137,13 @@ class KeypointGraph:
         np.fill_diagonal(weights, np.inf)
         # A hop costs a trifle, less than the resolution of float32 distances, more than the rounding of float64
         # sums: ties go to fewer hops, and as costs fall even along edges of length zero, no plan can cycle.
-        return weights + 1e-9 * weights.max(initial=1.0, where=np.isfinite(weights))
+        trusted = (self.distances <= self.max_hop) & np.isfinite(weights)
+        return weights + 1e-9 * weights.max(initial=1.0, where=trusted)
+
+    @property
+    def hops(self) -> np.ndarray:
+        """``[K, K]`` which edges are open and trusted."""
+        return (self.distances <= self.max_hop) & np.isfinite(self.weights)
 
     @cached_property
     def costs(self) -> np.ndarray:
@@ -148,14 +151,16 @@ class KeypointGraph:
         # Masked, because in a plain array scipy takes entries near zero for missing edges.
         return floyd_warshall(np.ma.masked_invalid(self.weights))
 
+    @cached_property
+    def longest_way(self) -> float:
+        """No way of trusted hops costs more, penalties aside."""
+        free = np.count_nonzero(~self.blocked)
+        return self.max_hop * (1.0 + self.caution) * (free + 1)
+
     def hop_costs(self, distances: np.ndarray) -> np.ndarray:
         """What hops of these lengths cost in a plan."""
-        return distances * (1.0 + self.caution / self.max_hop * distances) if self.caution else distances
-
-    @property
-    def longest_way(self) -> float:
-        """No plan without penalties costs more, but for a fallback's long hops."""
-        return float(self.hop_costs(np.float64(self.max_hop)) * (self.n_nodes + 1))
+        costs = distances * (1.0 + self.caution / self.max_hop * distances) if self.caution else distances
+        return np.where(distances <= self.max_hop, costs, self.longest_way * (distances / self.max_hop) ** 2)
 
     def routes(self, to_goal: np.ndarray, penalties: np.ndarray | float = 0.0) -> Routes:
         """
@@ -168,23 +173,29 @@ class KeypointGraph:
         if to_goal.ndim != 2 or to_goal.shape[1] != self.n_nodes or np.isnan(to_goal).any():
             raise ValueError(f"to_goal must be [B, {self.n_nodes}] without NaN, got {to_goal.shape}.")
         to_goal = np.where(self.blocked, np.inf, to_goal)
-        hop_costs = self.hop_costs(to_goal) + penalties
-        last_hop = np.where(to_goal <= self.max_hop, hop_costs, np.inf)
-        far = np.flatnonzero(np.isinf(last_hop).all(axis=1))
-        nearest = hop_costs[far].argmin(axis=1)
-        last_hop[far, nearest] = hop_costs[far, nearest]
+        last_hop = self.hop_costs(to_goal) + penalties
         # Taken off and added at the end: a last hop far longer than the edges would drown their differences.
         offset = last_hop.min(axis=1, keepdims=True)
         offset[np.isinf(offset)] = 0.0
         last_hop -= offset
         costs, _ = min_plus(self.costs, last_hop)
         onward, successors = min_plus(self.weights, costs)
-        successors[last_hop <= onward] = self.n_nodes
+        lengths = np.take_along_axis(self.distances, successors.T, axis=1).T
+        ends = last_hop <= onward
+        successors[ends] = self.n_nodes
         successors[np.isinf(costs)] = -1
-        stretched = np.zeros(len(to_goal), dtype=bool)
-        stretched[far] = True
-        costs += offset
-        return Routes(costs, successors, costs, stretched)
+        trusted = self._trusted(np.where(ends, to_goal, lengths), successors)
+        return Routes(costs + offset, successors, np.isfinite(costs).astype(np.float64), trusted)
+
+    def _trusted(self, lengths: np.ndarray, successors: np.ndarray) -> np.ndarray:
+        """``[B, K]`` whether no hop from a node to its successor and so on to the goal is longer than ``max_hop``."""
+        trusted = np.ones((len(lengths), self.n_nodes + 1), dtype=bool)  # the goal itself is last
+        trusted[:, :-1] = (lengths <= self.max_hop) & (successors >= 0)
+        while True:
+            onward = trusted[:, :-1] & np.take_along_axis(trusted, successors, axis=1)
+            if np.array_equal(onward, trusted[:, :-1]):
+                return onward
+            trusted[:, :-1] = onward
 
     def next_hops(
         self,
@@ -195,7 +206,7 @@ class KeypointGraph:
         goal_penalties: np.ndarray | float = 0.0,
     ) -> Hops:
         """
-        Choose the next node for each state: the cheapest of the keypoints and the goal within ``max_hop``.
+        Choose the next node for each state: the keypoint or the goal by which it is surest to arrive, then cheapest.
 
         :param routes: routes to the goal of each state
         :param from_state: ``[B, K]`` distances from each state to each keypoint
@@ -206,21 +217,19 @@ class KeypointGraph:
         goal = self.n_nodes
         rows = np.arange(len(from_state))
         first_hop = self.hop_costs(from_state) + penalties
-        to_goal = self.hop_costs(state_to_goal) + goal_penalties
-        ranks = np.where(from_state <= self.max_hop, first_hop + routes.ranks, np.inf)
+        costs, trusted = first_hop + routes.costs, routes.trusted & (from_state <= self.max_hop)
+        ranks = costs + COST_OF_A_MISS * ((1.0 - routes.odds) + ~trusted)
         target = ranks.argmin(axis=1)
-        direct_cost = np.where(state_to_goal <= self.max_hop, to_goal, np.inf)
-        direct = direct_cost <= ranks[rows, target]
-        cost = np.where(direct, direct_cost, first_hop[rows, target] + routes.costs[rows, target])
-        cost[np.isinf(ranks[rows, target]) & ~direct] = np.inf
+        direct_cost, near = self.hop_costs(state_to_goal) + goal_penalties, state_to_goal <= self.max_hop
+        direct = direct_cost + COST_OF_A_MISS * ~near <= ranks[rows, target]
+        cost = np.where(direct, direct_cost, costs[rows, target])
+        odds = np.where(direct, near, (routes.odds * trusted)[rows, target])
         target[direct] = goal
-        fallback = routes.stretched & ~direct
         lost = np.isinf(cost)
         if lost.any():
-            fallback |= lost
-            target[lost], cost[lost] = self._nearest(
-                Routes(*(part[lost] for part in routes)), first_hop[lost], to_goal[lost]
-            )
+            refuges = np.where(self._refuges(), first_hop[lost], np.inf)
+            nearest = refuges.argmin(axis=1)
+            target[lost] = np.where(np.isinf(refuges.min(axis=1)), goal, nearest)
         if self.reach >= from_state.min():
             for _ in range(goal):  # keypoints may lie so close that several are reached at once
                 keypoint = np.minimum(target, goal - 1)
@@ -229,7 +238,7 @@ class KeypointGraph:
                 if not reached.any():
                     break
                 target = np.where(reached, onward, target)
-        return Hops(target, cost, fallback, state_to_goal <= self.reach)
+        return Hops(target, cost, odds, state_to_goal <= self.reach)
 
     def path(self, routes: Routes, first: int) -> list[int]:
         """
@@ -283,7 +292,7 @@ class KeypointGraph:
                 tests.append(crosses_box(*box, dim=self.points.shape[1]))
             if region is not None:
                 tests.append(crosses_region(region, extent=float(np.ptp(self.points, axis=0).max())))
-            hops = np.argwhere(self.distances <= self.max_hop)
+            hops = np.argwhere(np.isfinite(self.distances))
             starts, ends = self.points[hops[:, 0]], self.points[hops[:, 1]]
             for crosses in tests:
                 closed.append(np.flatnonzero(crosses(self.points, self.points)))
@@ -349,21 +358,11 @@ class KeypointGraph:
         free = np.flatnonzero(~self.blocked[:n_nodes])
         if not len(free):
             return Connectivity(0.0, 0)
-        routed = np.isfinite(self.costs[np.ix_(free, free)]).sum() - len(free)
-        edges = csr_array(np.isfinite(self.weights[np.ix_(free, free)]))
-        n_components, _ = connected_components(edges, connection="strong")
+        among = np.ix_(free, free)
+        trusted = csr_array(self.hops[among])
+        routed = np.isfinite(shortest_path(trusted, unweighted=True)).sum() - len(free)
+        n_components, _ = connected_components(trusted, connection="strong")
         return Connectivity(float(routed / max(len(free) * (len(free) - 1), 1)), int(n_components))
-
-    def _nearest(self, routes: Routes, first_hop: np.ndarray, to_goal: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Target and cost where nothing with a route is within ``max_hop``: see the class docstring."""
-        rows = np.arange(len(first_hop))
-        routed = np.where(np.isfinite(routes.costs), first_hop + COST_OF_A_MISS * (1.0 - routes.odds), np.inf)
-        refuges = np.where(self._refuges(), first_hop, np.inf)
-        options = np.where(np.isinf(routed).all(axis=1, keepdims=True), refuges, routed)
-        target = options.argmin(axis=1)
-        usable = np.isfinite(options[rows, target])
-        cost = np.where(usable, first_hop[rows, target] + routes.costs[rows, target], to_goal)
-        return np.where(usable, target, self.n_nodes), cost
 
     def _refuges(self) -> np.ndarray:
         """``[K]`` keypoints to go to when there is no route."""
@@ -391,7 +390,7 @@ class KeypointGraph:
 
     def _invalidate(self) -> None:
         self.version += 1
-        for name in ("blocked", "weights", "costs"):
+        for name in ("blocked", "longest_way", "weights", "costs"):
             self.__dict__.pop(name, None)
 
 

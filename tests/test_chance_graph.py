@@ -131,7 +131,7 @@ def test_a_lottery_that_can_be_repeated_is_sure_and_its_cost_counts_every_try():
     distances[0, 1] = 1.0
     graph = ChanceGraph(distances, 2.0, entrances=[1], outcomes=np.array([[0.5, 0.0, 0.5]]))
     routes = graph.routes(to_node(2, 3))
-    assert routes.ranks[0, 0] == pytest.approx(routes.costs[0, 0], abs=2.0)
+    assert routes.odds[0, 0] == pytest.approx(1.0)
     assert routes.costs[0, 0] == pytest.approx(2 * (1.0 + 1.0) + 0.5, rel=1e-6)
 
 

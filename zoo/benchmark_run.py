@@ -21,7 +21,7 @@ from zoo.datasets import load
 from zoo.map_quality import map_quality
 from zoo.maze_geometry import MazeGeometry
 from zoo.results_csv import Result, read_results, write_results
-from zoo.run_folder import RunFolder, env_name, run_of
+from zoo.run_folder import RunFolder, env_name, git_commit, run_of
 from zoo.tasks import task_envs
 
 ACTING = ("max_hop", "reach", "caution", "patience")  # hyperparameters that only matter once the agent is trained
@@ -139,7 +139,7 @@ class BenchmarkRun:
                 cores=usable_cores(),
                 jobs=args.side_by_side,
                 versions=" ".join(f"{name}={version}" for name, version in about["versions"].items()),
-                commit=about["git_commit"],
+                commit=_commits(about["git_commit"], git_commit()),
             )
             for k, task in enumerate(tasks)
         ]
@@ -219,6 +219,10 @@ class BenchmarkRun:
         options |= {name: value for name, value in optional.items() if value is not None}
         argv = [str(part) for name, value in options.items() for part in (f"--{name}", value)]
         return argv + (["-params", *self.overrides] if self.overrides and resumed is None else [])
+
+
+def _commits(trained: str | None, evaluated: str | None) -> str | None:
+    return trained if trained == evaluated else f"{trained}, evaluated at {evaluated}"
 
 
 def _seconds(folder: RunFolder) -> float:

@@ -64,7 +64,7 @@ def draw_map(model: ProQ, path: str | Path, maze: MazeGeometry | None = None, ti
         axes = figure.add_subplot(title=title or "")
         image = _draw_reachability(axes, learned, bounds, maze)
         points = learned.in_plane(learned.keypoints)
-        hops = np.isfinite(learned.graph.weights[: len(points), : len(points)])
+        hops = learned.graph.hops[: len(points), : len(points)]
         ends = np.argwhere(np.triu(hops | hops.T))
         axes.add_collection(LineCollection(list(points[ends]), colors="white", linewidths=0.5, alpha=0.35, zorder=3))
         draw_points(axes, points, 11, "white", zorder=4)

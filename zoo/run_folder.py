@@ -206,7 +206,7 @@ def describe_machine(device: th.device | str) -> dict[str, Any]:
     """Package versions, git commit and machine, for ``config.yml``."""
     return {
         "versions": {"python": platform.python_version()} | {name: _version(name) for name in PACKAGES},
-        "git_commit": _git_commit(),
+        "git_commit": git_commit(),
         "machine": {
             "platform": platform.platform(),
             "cpu": _cpu(),
@@ -225,7 +225,7 @@ def _version(package: str) -> str | None:
         return None
 
 
-def _git_commit() -> str | None:
+def git_commit() -> str | None:
     """The commit of this code, with ``-dirty`` if files were changed since; ``None`` outside its own repository."""
     root = Path(__file__).resolve().parent.parent
 

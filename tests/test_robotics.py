@@ -15,7 +15,7 @@ from proq_agent import GoalDataset
 from wrappers import make_goal_env
 from zoo.datasets import load, load_validation
 from zoo.generate import ROBOTICS_IDS, Provenance, generate, main, save
-from zoo.tasks import make_task_env
+from zoo.tasks import environment_id, make_task_env
 
 robotics = pytest.importorskip("gymnasium_robotics")
 from zoo.robotics_behaviour import get_maze, rollout  # noqa: E402
@@ -123,34 +123,17 @@ def test_a_misspelt_name_gets_a_suggestion(tmp_path: Path) -> None:
 
 @pytest.mark.filterwarnings("ignore::UserWarning")  # Minari asks for metadata
 def test_a_minari_dataset_of_the_same_episodes_is_the_same(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, few: None
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, few: None, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    minari = pytest.importorskip("minari")
-    from minari.data_collector import EpisodeBuffer
-
+    pytest.importorskip("minari")
     monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path))
     arrays = generate(SMALL_ID)["train"]
     env, name = make_goal_env(SMALL_ID), "proq/umaze-v0"
-    episodes = []
-    for end in np.flatnonzero(arrays["terminals"]):
-        rows = slice(end - 50, end + 1)
-        states = {"observation": arrays["observations"][rows], "achieved_goal": arrays["achieved_goals"][rows]}
-        episodes.append(
-            EpisodeBuffer(
-                observations=states | {"desired_goal": np.zeros_like(states["achieved_goal"])},
-                actions=arrays["actions"][rows][:-1],
-                rewards=[0.0] * 50,
-                terminations=[False] * 50,
-                truncations=[False] * 49 + [True],
-            )
-        )
-    minari.create_dataset_from_buffers(
-        name,
-        episodes,
-        env=env.spec,
-        observation_space=env.observation_space,
-        action_space=env.action_space,
-    )
+    assert main(["--env", SMALL_ID, "--workers", "1", "--minari", name]) == 0
+    assert f"minari:{name}: 200 transitions" in capsys.readouterr().out
+    assert main(["--env", SMALL_ID, "--workers", "1", "--minari", name]) == 1
+    assert f"minari delete {name}" in capsys.readouterr().err
+    assert environment_id(f"minari:{name}") == SMALL_ID
 
     del arrays["generated_by"]
     expected = GoalDataset(**arrays)

@@ -22,7 +22,7 @@ from zoo.map_quality import map_quality
 from zoo.maze_geometry import MazeGeometry
 from zoo.results_csv import Result, read_results, write_results
 from zoo.run_folder import RunFolder, env_name, git_commit, run_of
-from zoo.tasks import task_envs
+from zoo.tasks import environment_id, task_envs
 
 ACTING = ("max_hop", "reach", "caution", "patience")  # hyperparameters that only matter once the agent is trained
 
@@ -162,7 +162,7 @@ class BenchmarkRun:
     @cached_property
     def _hyperparams(self) -> tuple[dict[str, Any], int]:
         args = self.args
-        hyperparams, total = load_hyperparams(self.dataset, args.preset, args.conf_file, self.overrides)
+        hyperparams, total = load_hyperparams(environment_id(self.dataset), args.preset, args.conf_file, self.overrides)
         return hyperparams, args.n_timesteps or total
 
     @property

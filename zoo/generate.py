@@ -228,27 +228,37 @@ def build_parser() -> argparse.ArgumentParser:
         metavar="FILE",
         help=f"training file, the validation file goes beside it (default: {DEFAULT_DATASET_DIR}/ID.npz)",
     )
+    parser.add_argument("--minari", metavar="NAME", help="write the training split as this Minari dataset instead")
     parser.add_argument("--overwrite", action="store_true", help="replace files that exist")
     return parser
+
+
+def _paths(args: argparse.Namespace) -> dict[str, Path]:
+    path: Path = (args.out or DEFAULT_DATASET_DIR / f"{args.env}.npz").expanduser()
+    if path.suffix != ".npz":
+        raise ValueError(f"--out must end in .npz, got {path}")
+    paths = dict(zip(SPLITS, (path, val_path(path)), strict=True))
+    existing = [str(p) for p in paths.values() if p.exists()]
+    if existing and not args.overwrite:
+        raise ValueError(f"{' and '.join(existing)} exist(s); give --overwrite, or another --out")
+    return paths
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     args = build_parser().parse_args(argv)
     try:
-        path: Path = (args.out or DEFAULT_DATASET_DIR / f"{args.env}.npz").expanduser()
-        if path.suffix != ".npz":
-            raise ValueError(f"--out must end in .npz, got {path}")
-        paths = dict(zip(SPLITS, (path, val_path(path)), strict=True))
-        existing = [str(p) for p in paths.values() if p.exists()]
-        if existing and not args.overwrite:
-            raise ValueError(f"{' and '.join(existing)} exist(s); give --overwrite, or another --out")
+        paths = {} if args.minari else _paths(args)
         splits = generate(
             args.env, args.seed, args.episodes, args.val_episodes, args.noise, args.workers, progress=True
         )
-        for split, arrays in splits.items():
-            save(paths[split], arrays)
-            print(f"{paths[split]}: {len(arrays['terminals']) - arrays['terminals'].sum()} transitions")
-    except (ValueError, OSError) as error:
+        if args.minari:
+            from zoo.minari_dataset import write_minari
+
+            print(f"minari:{args.minari}: {write_minari(args.minari, splits['train'], args.env)} transitions")
+        for split, path in paths.items():
+            save(path, splits[split])
+            print(f"{path}: {len(splits[split]['terminals']) - splits[split]['terminals'].sum()} transitions")
+    except (ValueError, OSError, ImportError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
     return 0

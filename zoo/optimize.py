@@ -31,7 +31,7 @@ from zoo.config import N_TIMESTEPS, load_hyperparams, to_plain
 from zoo.datasets import load
 from zoo.generate import atomic_file
 from zoo.run_folder import env_name
-from zoo.tasks import task_envs
+from zoo.tasks import environment_id, task_envs
 from zoo.training import actor_start
 
 if TYPE_CHECKING:
@@ -157,7 +157,9 @@ class Objective:
 
     def __init__(self, args: argparse.Namespace, dataset: GoalDataset, pool: EnvPool, tasks: tuple[int, ...]) -> None:
         self.args, self.dataset, self.pool, self.tasks = args, dataset, pool, tasks
-        self.base, total = load_hyperparams(args.env, conf_file=args.conf_file, overrides=args.hyperparams)
+        self.base, total = load_hyperparams(
+            environment_id(args.env), conf_file=args.conf_file, overrides=args.hyperparams
+        )
         self.total = args.n_timesteps or total
 
     def __call__(self, trial: optuna.Trial) -> float:

@@ -11,10 +11,11 @@ from functools import cache
 from math import hypot
 from typing import Any
 
-import gymnasium
 import mujoco
 import numpy as np
 from scipy.sparse.csgraph import dijkstra
+
+from wrappers import make_goal_env
 
 SPEED_LIMIT = 5.0  # of the environment, on each axis
 SPEEDS = (1.5, 4.5)  # range of the controller's pace, drawn anew with each goal
@@ -32,12 +33,7 @@ class RoboticsMaze:
     """
 
     def __init__(self, env_id: str) -> None:
-        try:
-            import gymnasium_robotics
-        except ImportError as error:
-            raise ValueError(f"{env_id} needs the package: pip install gymnasium-robotics") from error
-        gymnasium.register_envs(gymnasium_robotics)
-        env: Any = gymnasium.make(env_id).unwrapped
+        env: Any = make_goal_env(env_id).unwrapped
         self.model, self.data = env.model, env.data
         layout = np.array(env.maze.maze_map)
         cells = np.argwhere(layout == 0)

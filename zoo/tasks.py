@@ -24,6 +24,14 @@ def make_task_env(env_id: str, task: int | None = None, **kwargs: Any) -> GoalDi
     return make_goal_env(env_id, task or None, **kwargs)
 
 
+def environment_id(env_id: str) -> str:
+    """The id by which settings are looked up: a Minari dataset knows its environment."""
+    if not env_id.startswith("minari:"):
+        return env_id
+    spec = load_minari(env_id.removeprefix("minari:")).env_spec
+    return env_id if spec is None else spec.id
+
+
 def task_envs(env_id: str) -> tuple[EnvPool, tuple[int, ...]]:
     """
     Prepare an evaluation.

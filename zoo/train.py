@@ -22,7 +22,7 @@ from zoo.config import PRESETS, load_hyperparams
 from zoo.datasets import DatasetInfo, load
 from zoo.find_agent import check_environment
 from zoo.run_folder import RunFolder, check_folder, create_run, run_of
-from zoo.tasks import task_envs
+from zoo.tasks import environment_id, task_envs
 from zoo.training import (
     CHECKPOINTS,
     EPISODES_AT_THE_END,
@@ -125,7 +125,7 @@ def train(args: argparse.Namespace, argv: Sequence[str] = ()) -> None:
         args.seed = int(np.random.SeedSequence().generate_state(1)[0] >> 1)
     pool, tasks = task_envs(args.env)
     try:
-        hyperparams, total = load_hyperparams(args.env, args.preset, args.conf_file, args.hyperparams)
+        hyperparams, total = load_hyperparams(environment_id(args.env), args.preset, args.conf_file, args.hyperparams)
         agent_file = _find_agent(args.trained_agent, args.env) if args.trained_agent else None
         dataset, info = load(
             args.env,

@@ -64,7 +64,7 @@ class _Change(NamedTuple):
 
 class KeypointGraph:
     """
-    Directed graph of ``K`` keypoints, in which every hop is at most ``max_hop`` long.
+    Directed graph of ``K`` keypoints, whose hops are at most ``max_hop`` long wherever that is possible.
 
     In the paper's symbols ``distances`` is ``d(z_i, z_j)``, ``max_hop`` τ and ``costs`` ``D*``. The learned
     ``d`` obeys the triangle inequality, so no route is shorter than the direct hop: only the cut makes a plan.

@@ -99,7 +99,7 @@ class ChanceGraph(KeypointGraph):
         gain only, so that none comes to wait for a lottery that leads back to itself.
         """
         nodes, ticket = np.arange(self.n_nodes), np.full(self.n_nodes, -1)
-        while True:
+        for _ in nodes:  # a few rounds will do
             odds = self._entrance_odds(sure, ticket)
             options = np.where(np.isfinite(to_entrances), odds, 0.0)
             node_odds = np.where(ticket < 0, sure, odds[ticket])
@@ -111,7 +111,7 @@ class ChanceGraph(KeypointGraph):
 
         plays = np.where((odds >= node_odds[:, None] - _TIE) & (odds > 0), to_entrances, np.inf)
         walks = np.where(sure | (node_odds == 0.0), walk_costs, np.inf)
-        while True:
+        for _ in nodes:
             entrance_costs = self._entrance_costs(walks, plays, node_odds, ticket)
             options = plays + entrance_costs
             costs = np.where(ticket < 0, walks, options[nodes, ticket])

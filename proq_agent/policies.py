@@ -35,7 +35,6 @@ class ProQPolicy(BasePolicy):
     :param symmetric: make the distance symmetric, for comparison
     :param hidden_sizes: hidden layers of all four networks
     :param dropout: of the actor
-    :param actor_coordinates: tell the actor where its target is in goal space too, not only on the map
     :param n_fourier_features: random Fourier features appended to φ's input; 0 for none
     :param fourier_scale: standard deviation of their frequencies, on standardised inputs
     """
@@ -59,7 +58,6 @@ class ProQPolicy(BasePolicy):
         symmetric: bool = False,
         hidden_sizes: Sequence[int] = (512, 512, 512),
         dropout: float = 0.1,
-        actor_coordinates: bool = True,
         n_fourier_features: int = 0,
         fourier_scale: float = 2.0,
     ) -> None:
@@ -73,7 +71,6 @@ class ProQPolicy(BasePolicy):
             "symmetric": symmetric,
             "hidden_sizes": tuple(hidden_sizes),
             "dropout": dropout,
-            "actor_coordinates": actor_coordinates,
             "n_fourier_features": n_fourier_features,
             "fourier_scale": fourier_scale,
         }
@@ -98,8 +95,8 @@ class ProQPolicy(BasePolicy):
         self.quasimetric = Quasimetric(n_components, symmetric)
         self.classifier = MLP(latent_dim, hidden_sizes, 1, residual=True, layer_norm=True)
         self.latent_dim = latent_dim
-        self.n_told = latent_dim + goal_dim * actor_coordinates  #: of a location, to the actor
-        self.actor = MLP(observation_dim + 2 * self.n_told, hidden_sizes, action_dim, residual=True, dropout=dropout)
+        inputs = observation_dim + 2 * (latent_dim + goal_dim)
+        self.actor = MLP(inputs, hidden_sizes, action_dim, residual=True, dropout=dropout)
         self.log_std = nn.Parameter(th.zeros(action_dim))
         # In standardised coordinates, so that one step size fits every axis; see `keypoints`.
         self.standard_keypoints = nn.Parameter(th.zeros(n_keypoints, goal_dim), requires_grad=False)
@@ -132,7 +129,7 @@ class ProQPolicy(BasePolicy):
 
     def locate(self, goals: th.Tensor) -> th.Tensor:
         """
-        Where points of goal space are: their latents, then their standardised coordinates.
+        Where points of goal space are, as the actor is told: their latents, then their standardised coordinates.
 
         The map may squeeze ways that hardly change the distance to anything else, as those across a dead end. Seen
         through the latents alone they would be lost on the actor; with the coordinates it imitates them.
@@ -181,7 +178,6 @@ class ProQPolicy(BasePolicy):
         :param target: location of where to go
         :param generator: source of the dropout masks in training
         """
-        here, target = here[..., : self.n_told], target[..., : self.n_told]
         way = DIFFERENCE_GAIN * (target - here)
         inputs = th.cat([self.observation_scaler(observations), target, way], dim=-1)
         return self.actor(inputs, generator).tanh(), self.log_std.exp()

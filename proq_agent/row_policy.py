@@ -31,7 +31,6 @@ class RowPolicy:
     def __init__(self, policy: ProQPolicy) -> None:
         self.encoder, self.embedder, self.actor = map(_Layers, (policy.encoder, policy.embedder, policy.actor))
         self.n_components, self.latent_dim = policy.quasimetric.n_components, policy.latent_dim
-        self.n_told = policy.n_told
         self.alpha = policy.quasimetric.alpha.item()
         self.std = policy.log_std.detach().exp().numpy()
         scalers = policy.goal_scaler, policy.observation_scaler
@@ -86,7 +85,6 @@ class RowPolicy:
     ) -> np.ndarray:
         """See :meth:`ProQPolicy.act`."""
         standard = (observations - self.observation_mean) / self.observation_std
-        here, target = here[:, : self.n_told], target[:, : self.n_told]
         mean = np.tanh(self.actor(np.concatenate([standard, target, DIFFERENCE_GAIN * (target - here)], axis=1)))
         if not deterministic:
             mean += self.std * th.randn(mean.shape, generator=generator).numpy()

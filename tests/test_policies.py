@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch as th
-from conftest import TINY
 
 from proq_agent import GoalDataset
 
@@ -56,14 +55,3 @@ def test_a_coordinate_that_never_changes_has_no_floor(tiny):
     with th.no_grad():
         here, there = policy.embed(policy.locate(th.tensor([[0.0, 0.0], [0.0, 5.0]])))
         assert policy.distances(here, there).isfinite()
-
-
-@pytest.mark.parametrize("told", [True, False])
-def test_the_actor_is_told_coordinates_or_not(tiny, told):
-    policy = tiny(policy_kwargs=TINY["policy_kwargs"] | {"actor_coordinates": told}).policy.eval()
-    state = th.ones(1, 2)
-    here = policy.locate(state)
-    elsewhere = here + th.cat([th.zeros(1, policy.latent_dim), th.ones(1, 2)], dim=1)  # the same place on the map
-    with th.no_grad():
-        means = [policy.action_distribution(state, here, target)[0] for target in (here, elsewhere)]
-    assert th.equal(*means) != told

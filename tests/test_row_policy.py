@@ -10,10 +10,10 @@ from numpy.testing import assert_allclose
 from proq_agent.row_policy import Ends, RowPolicy
 
 
-@pytest.mark.parametrize("options", [{"n_fourier_features": 0}, {"n_fourier_features": 6, "actor_coordinates": False}])
-def test_each_method_gives_what_the_policy_gives(tiny, options):
+@pytest.mark.parametrize("n_fourier_features", [0, 6])
+def test_each_method_gives_what_the_policy_gives(tiny, n_fourier_features):
     sizes = {"hidden_sizes": [16, 8, 8], "n_components": 4, "component_size": 4, "dropout": 0.2}
-    model = tiny(policy_kwargs=sizes | options).learn(8, log_interval=None)
+    model = tiny(policy_kwargs=sizes | {"n_fourier_features": n_fourier_features}).learn(8, log_interval=None)
     policy = model.policy.eval()
     rows = RowPolicy.of(policy)
     assert rows is not None

@@ -245,7 +245,7 @@ def test_without_wandb_the_remedy_is_named(
 ) -> None:
     monkeypatch.setitem(sys.modules, "wandb", None)
     assert main(command("-n", 2, "--track")) == 1
-    assert "pip install 'proq-agent[track]'" in capsys.readouterr().err
+    assert "pip install wandb" in capsys.readouterr().err
     assert run_folders() == []
 
 

@@ -80,8 +80,8 @@ def _notes(groups: Sequence[Group]) -> str:
     """What the numbers are, and where they were measured; each row's CSV has its own command, commit and versions."""
     rows = [row for group in groups for run in group.runs for row in run]
 
-    def distinct(values: Iterable[object]) -> str:
-        return ", ".join(sorted({str(value) for value in values}))
+    def distinct(values: Iterable[object], separator: str = ", ") -> str:
+        return separator.join(sorted({str(value) for value in values}))
 
     sources = distinct(
         r.dataset_source if r.dataset_seed is None else f"{r.dataset_source} with seed {r.dataset_seed}" for r in rows
@@ -92,7 +92,7 @@ def _notes(groups: Sequence[Group]) -> str:
         f"*deterministic* ones as in OGBench's protocol. Steps: mean length of the sampled episodes, failures "
         f"included. Minutes: training alone, with {distinct(r.jobs for r in rows)} run(s) side by side.\n\n"
         f"Data: {sources}. Machine: {distinct(f'{r.cpu}, {r.cores} cores' for r in rows)}. "
-        f"Commit: {distinct(r.commit for r in rows)}.\n"
+        f"Commit: {distinct((r.commit for r in rows), '; ')}.\n"
     )
 
 

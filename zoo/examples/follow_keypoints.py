@@ -75,7 +75,7 @@ class FarGoals(gym.Wrapper):
 
     :param env: a goal environment
     :param model: measures the way
-    :param min_cost: in steps
+    :param min_cost: of the plan: steps, with ``caution`` somewhat more
     """
 
     def __init__(self, env: gym.Env, model: ProQ, min_cost: float) -> None:
@@ -89,7 +89,7 @@ class FarGoals(gym.Wrapper):
             cost = self.model.plan(observation["achieved_goal"], observation["desired_goal"]).cost
             if self.min_cost <= cost < np.inf:
                 return observation, info
-        raise ValueError(f"{self.env} has no goals that are {self.min_cost:g} steps away: choose a smaller --min-cost")
+        raise ValueError(f"{self.env} has no goals at a cost of {self.min_cost:g} or more: choose a smaller --min-cost")
 
 
 def train_map(env_id: str, episodes: int, n_updates: int, seed: int) -> ProQ:
@@ -164,7 +164,7 @@ def follow_keypoints(args: argparse.Namespace) -> None:
     for name, make_env in (("alone", far), ("with keypoints", guided)):
         result = evaluate_tasks(controller, make_env, [NO_TASK], args.episodes, deterministic=True, seed=args.seed)
         rows.append((f"{args.controller} {name}", f"{100 * result.success_rate:.0f} %"))
-    print_table(f"{args.env}, {args.episodes} goals at least {args.min_cost:g} steps away", ("", "reached"), rows)
+    print_table(f"{args.env}, {args.episodes} goals at a cost of {args.min_cost:g} or more", ("", "reached"), rows)
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -176,7 +176,9 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument("--sac-timesteps", type=int, default=8000, metavar="N", help="steps of SAC in the small maze")
     parser.add_argument("--dataset-episodes", type=int, default=200, metavar="N", help="trajectories of 500 steps")
     parser.add_argument("--episodes", type=int, default=50, metavar="N", help="goals to try (default: %(default)s)")
-    parser.add_argument("--min-cost", type=float, default=300.0, metavar="STEPS", help="a goal nearer is not far")
+    parser.add_argument(
+        "--min-cost", type=float, default=400.0, metavar="COST", help="of the plan; a goal nearer is not far"
+    )
     parser.add_argument("--seed", type=int, default=0, help="of everything (default: %(default)s)")
     return parser
 

@@ -86,8 +86,8 @@ class FarGoals(gym.Wrapper):
         for _ in range(1000):
             observation, info = self.env.reset(seed=seed, options=options)
             seed = None
-            cost = self.model.plan(observation["achieved_goal"], observation["desired_goal"]).cost
-            if self.min_cost <= cost < np.inf:
+            plan = self.model.plan(observation["achieved_goal"], observation["desired_goal"])
+            if plan.cost >= self.min_cost and not plan.fallback:
                 return observation, info
         raise ValueError(f"{self.env} has no goals at a cost of {self.min_cost:g} or more: choose a smaller --min-cost")
 

@@ -21,7 +21,7 @@ from tiny_goal import ENV, NAME, TINY_PARAMS, TinyGoalEnv, tiny_model
 import zoo
 from proq_agent import ProQ
 from proq_agent.evaluation import evaluate_both, evaluate_tasks
-from zoo.run_folder import RunFolder, create_run, describe_machine, find_run
+from zoo.run_folder import RunFolder, create_run, describe_machine, find_run, git_commit
 from zoo.train import _resume_command, build_parser, main
 
 SHIPPED = Path(zoo.__file__).parent / "agents" / "pointmaze-giant-navigate-v0.zip"
@@ -389,3 +389,21 @@ def test_the_commit_is_not_that_of_a_repository_around(tmp_path: Path, monkeypat
         (place / "zoo").mkdir(parents=True)
         monkeypatch.setattr("zoo.run_folder.__file__", str(place / "zoo" / "run_folder.py"))
         assert (describe_machine("cpu")["git_commit"] is not None) == known
+
+
+def test_results_that_a_benchmark_writes_do_not_make_its_code_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "zoo" / "results").mkdir(parents=True)
+    table, code = tmp_path / "zoo" / "results" / "table.md", tmp_path / "zoo" / "run_folder.py"
+    for file in (table, code):
+        file.write_text("before")
+    git = ["git", "-c", "user.name=a", "-c", "user.email=a@b", "-C", str(tmp_path)]
+    for command in (("init", "-q"), ("add", "."), ("commit", "-q", "-m", "x")):
+        subprocess.run([*git, *command], check=True)
+    monkeypatch.setattr("zoo.run_folder.__file__", str(code))
+    clean = git_commit()
+    table.write_text("after")
+    assert git_commit() == clean and clean is not None and "dirty" not in clean
+    code.write_text("after")
+    assert git_commit() == f"{clean}-dirty"

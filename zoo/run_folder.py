@@ -226,7 +226,7 @@ def _version(package: str) -> str | None:
 
 
 def git_commit() -> str | None:
-    """The commit of this code, with ``-dirty`` if files were changed since; ``None`` outside its own repository."""
+    """The commit of this code, with ``-dirty`` if it was changed since; ``None`` outside its own repository."""
     root = Path(__file__).resolve().parent.parent
 
     def git(*arguments: str) -> str:
@@ -236,7 +236,10 @@ def git_commit() -> str | None:
         top = git("rev-parse", "--show-toplevel")
         if not top or Path(top).resolve() != root:  # installed somewhere within another one
             return None
-        return git("describe", "--always", "--dirty", "--abbrev=40", "--exclude=*") or None
+        results = (":!zoo/results", ":!zoo/agents")  # what benchmarks write is not what they run
+        changed = git("status", "--porcelain", "--untracked-files=no", "--", ".", *results)
+        commit = git("rev-parse", "--verify", "--quiet", "HEAD")
+        return f"{commit}-dirty" if commit and changed else commit or None
     except (OSError, subprocess.TimeoutExpired):
         return None
 

@@ -12,6 +12,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch as th
 
+TIME_WINDOW = 40  # steps
+
 
 class GoalBatch(NamedTuple):
     """One training batch: transitions and the goals drawn for them, all on the dataset's device."""
@@ -29,26 +31,30 @@ class GoalSampling:
     """
     How goals are drawn for a batch of transitions.
 
-    Value goals are uniform over the dataset, but for ``value_near_share`` of them. Actor goals are future states
-    of the same trajectory at geometric offsets (HER), but for ``actor_near_share`` of them. A *near* goal is the
-    closest (in standardised coordinates) of ``near_candidates`` states drawn from anywhere in the data: uniform goals
-    are hardly ever close to the state, so that without near ones nothing holds the short distances in place.
+    Value goals are uniform over the dataset, but for ``value_near_share`` and ``value_time_share`` of them. Actor goals
+    are future states of the same trajectory at geometric offsets (HER), but for ``actor_near_share`` of them. A *near*
+    goal is the closest (in standardised coordinates) of ``near_candidates`` states drawn from anywhere in the data:
+    uniform goals are hardly ever close to the state, so that without near ones nothing holds the short distances in
+    place. A goal near in *time* is up to ``TIME_WINDOW`` steps away on the same trajectory, before or after: it does
+    the same across transitions that jump far in coordinates.
 
     :param discount: success probability of the geometric offset is ``1 - discount``
     :param value_near_share: share of the value goals drawn near the state
     :param actor_near_share: share of the actor goals drawn near the state
     :param near_candidates: how many random states the closest is taken from; more means nearer
+    :param value_time_share: share of the value goals drawn from the same trajectory
     """
 
     discount: float = 0.99
     value_near_share: float = 0.0
     actor_near_share: float = 0.0
     near_candidates: int = 256
+    value_time_share: float = 0.0
 
     def __post_init__(self) -> None:
         if not 0.0 < self.discount < 1.0:
             raise ValueError(f"discount must lie strictly between 0 and 1, got {self.discount}")
-        for name in ("value_near_share", "actor_near_share"):
+        for name in ("value_near_share", "actor_near_share", "value_time_share"):
             if not 0.0 <= getattr(self, name) <= 1.0:
                 raise ValueError(f"{name} must lie in [0, 1], got {getattr(self, name)}")
         if self.near_candidates < 1:
@@ -190,7 +196,7 @@ class GoalDataset:
         offsets = (uniform.log() / np.log(sampling.discount)).long() + 1
         future = th.minimum(rows + offsets, self._end_of_row[rows])
         achieved = self.achieved_goals[rows]
-        value_goals = self.achieved_goals[self._random_index(len(self), batch_size, generator)]
+        value_goals = self.random_goals(batch_size, generator)
         actor_goals = self.achieved_goals[future]
         for goals, share in (
             (value_goals, sampling.value_near_share),
@@ -199,6 +205,10 @@ class GoalDataset:
             near = round(share * batch_size)
             if near:  # transitions are in random order, so that the first ones are as good as any
                 goals[:near] = self._nearest_of_random(achieved[:near], sampling.near_candidates, generator)
+        first, in_time = (round(share * batch_size) for share in (sampling.value_near_share, sampling.value_time_share))
+        if in_time:
+            part = slice(first, first + in_time)
+            value_goals[part] = self.achieved_goals[self._near_in_time(rows[part], generator)]
         return GoalBatch(
             self.observations[rows],
             self.actions[rows],
@@ -208,12 +218,24 @@ class GoalDataset:
             actor_goals,
         )
 
+    def random_goals(self, size: int, generator: th.Generator | None = None) -> th.Tensor:
+        """``[size, goal_dim]``, states of the data as points in goal space."""
+        return self.achieved_goals[self._random_index(len(self), size, generator)]
+
     def _random_index(self, high: int, size: int, generator: th.Generator | None) -> th.Tensor:
         return th.randint(high, (size,), generator=generator, device=self.device)
 
     def _nearest_of_random(self, states: th.Tensor, candidates: int, generator: th.Generator | None) -> th.Tensor:
-        pool = self.achieved_goals[self._random_index(len(self), candidates, generator)]
+        pool = self.random_goals(candidates, generator)
         return pool[th.cdist(states / self.goal_scale, pool / self.goal_scale).argmin(dim=1)]
+
+    def _near_in_time(self, rows: th.Tensor, generator: th.Generator | None) -> th.Tensor:
+        offsets = self._random_index(TIME_WINDOW, len(rows), generator) + 1
+        after = th.minimum(rows + offsets, self._end_of_row[rows])
+        before = (rows - offsets).clamp_min(0)
+        same = (rows >= offsets) & (self._end_of_row[before] == self._end_of_row[rows])
+        backwards = self._random_index(2, len(rows), generator).bool()
+        return th.where(backwards & same, before, after)
 
     @classmethod
     def from_npz(cls, path: str | Path, **kwargs: Any) -> GoalDataset:

@@ -17,6 +17,7 @@ from proq_agent.chance_edges import ChanceEdge, cluster_chance
 from proq_agent.dataset import GoalBatch, GoalDataset, GoalSampling
 from proq_agent.goal_spaces import action_space_of, check_goal_spaces, check_observation, observation_space_of
 from proq_agent.keypoints import diagnose_keypoints, move_keypoints, place_keypoints, settle_keypoints
+from proq_agent.map_goals import N_HOPS, N_NEAR, nearest_on_map, within_hop
 from proq_agent.map_graph import MapGraph
 from proq_agent.multipliers import Multipliers
 from proq_agent.navigator import Navigator, Plan
@@ -63,6 +64,11 @@ class ProQ(OfflineAlgorithm):
     :param value_near_share: share of the value goals that are drawn near the state
     :param actor_near_share: share of the actor goals that are drawn near the state
     :param near_candidates: a near goal is the closest of so many random states
+    :param value_time_share: share of the value goals that are a few steps before or after on the same trajectory
+    :param value_map_share: share of the value goals that are the nearest on the map as it is, see
+        :mod:`~proq_agent.map_goals`
+    :param actor_map_share: share of the actor goals that lie anywhere within ``max_hop`` on the map, not ahead on the
+        same trajectory
     :param close_margin: ε, by how much the cost of a step may exceed one
     :param far_offset: μ, distances beyond this are no longer pushed up
     :param far_scale: softness of that offset
@@ -115,6 +121,9 @@ class ProQ(OfflineAlgorithm):
         value_near_share: float = 0.0,
         actor_near_share: float = 0.0,
         near_candidates: int = 256,
+        value_time_share: float = 0.0,
+        value_map_share: float = 0.0,
+        actor_map_share: float = 0.0,
         close_margin: float = 0.25,
         far_offset: float = 500.0,
         far_scale: float = 0.01,
@@ -167,6 +176,9 @@ class ProQ(OfflineAlgorithm):
         self.value_near_share = value_near_share
         self.actor_near_share = actor_near_share
         self.near_candidates = near_candidates
+        self.value_time_share = value_time_share
+        self.value_map_share = value_map_share
+        self.actor_map_share = actor_map_share
         self.close_margin = close_margin
         self.far_offset = far_offset
         self.far_scale = far_scale
@@ -222,7 +234,9 @@ class ProQ(OfflineAlgorithm):
         self.multipliers = Multipliers(("dist", "ood", "kps"), self.multiplier_learning_rate, self.max_multiplier).to(
             self.device
         )
-        self._sampling = GoalSampling(self.discount, self.value_near_share, self.actor_near_share, self.near_candidates)
+        self._sampling = GoalSampling(
+            self.discount, self.value_near_share, self.actor_near_share, self.near_candidates, self.value_time_share
+        )
         self._map_loss = th.compile(self._map_objective) if self.compile else self._map_objective
         self._actor_loss = th.compile(self._actor_objective) if self.compile else self._actor_objective
         self.set_random_seed(self.seed)
@@ -258,6 +272,11 @@ class ProQ(OfflineAlgorithm):
                 raise ValueError(f"{name} must lie in (0, 1], got {getattr(self, name)!r}")
         if self.map_fraction + self.actor_fraction < 1.0:
             raise ValueError("map_fraction and actor_fraction must add up to 1 or more: in between nothing is learned")
+        for name in ("value_map_share", "actor_map_share"):
+            if not 0.0 <= getattr(self, name) <= 1.0:
+                raise ValueError(f"{name} must lie in [0, 1], got {getattr(self, name)!r}")
+        if self.value_near_share + self.value_time_share + self.value_map_share > 1.0:
+            raise ValueError("value_near_share, value_time_share and value_map_share must add up to 1 at most")
         if not 0.0 < self.compliance < 1.0:
             raise ValueError(f"compliance must lie strictly between 0 and 1, got {self.compliance!r}")
 
@@ -330,7 +349,7 @@ class ProQ(OfflineAlgorithm):
         progress = 1.0 - self._current_progress_remaining
         map_end = round(self.map_fraction * total)
         actor_start = min(round((1.0 - self.actor_fraction) * total), map_end)
-        batch = self.dataset.sample(self.batch_size, self.generator, self._sampling)
+        batch = self._sample(learns_map=self.num_timesteps < map_end, learns_actor=self.num_timesteps >= actor_start)
         # Both losses of the map as it is now, before either is descended on.
         learned = self._map_loss(batch) if self.num_timesteps < map_end else None
         if self.num_timesteps >= actor_start:
@@ -347,6 +366,27 @@ class ProQ(OfflineAlgorithm):
             if self.num_timesteps + 1 == map_end < total:  # the map is finished
                 settle_keypoints(self.policy, self.dataset.achieved_goals)
         self._n_updates += 1
+
+    def _sample(self, learns_map: bool, learns_actor: bool) -> GoalBatch:
+        assert self.dataset is not None
+        batch = self.dataset.sample(self.batch_size, self.generator, self._sampling)
+        # The last rows: the first ones may have been drawn near in coordinates or in time.
+        if learns_map and self.value_map_share:
+            last = slice(self.batch_size - round(self.value_map_share * self.batch_size), None)
+            candidates = self.dataset.random_goals(N_NEAR, self.generator)
+            batch.value_goals[last] = nearest_on_map(self.policy, batch.achieved_goals[last], candidates)
+        if learns_actor and self.actor_map_share:
+            last = slice(self.batch_size - round(self.actor_map_share * self.batch_size), None)
+            candidates = self.dataset.random_goals(N_HOPS, self.generator)
+            batch.actor_goals[last] = within_hop(
+                self.policy,
+                batch.achieved_goals[last],
+                candidates,
+                otherwise=batch.actor_goals[last],
+                max_hop=self.max_hop,
+                generator=self.generator,
+            )
+        return batch
 
     def _descend(
         self, optimizer: th.optim.Optimizer, loss: th.Tensor, metrics: losses.Metrics, learning_rate: float

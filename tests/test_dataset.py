@@ -11,7 +11,7 @@ from gymnasium import spaces
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from proq_agent.dataset import GoalDataset, GoalSampling
+from proq_agent.dataset import TIME_WINDOW, GoalDataset, GoalSampling
 
 
 def numbered(lengths: list[int], **kwargs) -> GoalDataset:
@@ -65,6 +65,16 @@ def test_near_goals_are_nearer_than_uniform_ones_in_every_scale():
     apart = ((batch.value_goals - batch.achieved_goals) / scale).norm(dim=1)
     assert apart[:200].max() < 0.2 < apart[200:].median()
     assert ((batch.actor_goals - batch.achieved_goals) / scale).norm(dim=1)[:100].max() < 0.2
+
+
+def test_goals_near_in_time_lie_before_or_after_on_the_same_trajectory():
+    dataset = numbered([300, 20, 100])
+    batch = dataset.sample(6000, th.Generator().manual_seed(0), GoalSampling(value_time_share=0.5))
+    same = batch.achieved_goals[:3000, 0] == batch.value_goals[:3000, 0]
+    offsets = (batch.value_goals - batch.achieved_goals)[:3000, 1]
+    assert same.all() and set(offsets.abs().tolist()) == set(range(1, TIME_WINDOW + 1))
+    assert (offsets < 0).float().mean().item() == pytest.approx(0.45, abs=0.05)  # not from the first rows
+    assert (batch.achieved_goals[3000:, 0] != batch.value_goals[3000:, 0]).any()
 
 
 def test_sampling_repeats_with_the_generator_and_leaves_global_randomness_alone():
@@ -218,7 +228,9 @@ def test_minari_dataset_is_read_back(tmp_path, monkeypatch):
         assert dataset.observations.shape[1] == 4 and dataset.achieved_goals.shape[1] == 2
 
 
-@pytest.mark.parametrize("bad", [{"discount": 1.0}, {"value_near_share": 1.5}, {"near_candidates": 0}])
+@pytest.mark.parametrize(
+    "bad", [{"discount": 1.0}, {"value_near_share": 1.5}, {"near_candidates": 0}, {"value_time_share": -0.1}]
+)
 def test_impossible_goal_sampling_is_refused(bad):
     with pytest.raises(ValueError, match=next(iter(bad))):
         GoalSampling(**bad)

@@ -264,6 +264,8 @@ def test_float64_observations_are_accepted(tiny):
         {"keypoint_freq": 0},
         {"discount": 1.0},
         {"value_near_share": -0.1},
+        {"value_near_share": 0.5, "value_time_share": 0.3, "value_map_share": 0.3},
+        {"actor_map_share": 1.5},
         {"temperature": -1.0},
         {"max_multiplier": 0.5},
     ],
@@ -378,6 +380,9 @@ def test_a_whole_update_needs_nothing_from_the_host(tiny, walks):
                 "keypoint_start": 0,
                 "keypoint_freq": 1,
                 "value_near_share": 0.5,
+                "value_time_share": 0.2,
+                "value_map_share": 0.2,
+                "actor_map_share": 0.5,
                 "stochastic": "ignore",
             }
         ),

@@ -24,7 +24,8 @@ from zoo.results_csv import Result, read_results, write_results
 from zoo.run_folder import RunFolder, env_name, git_commit, run_of
 from zoo.tasks import environment_id, task_envs
 
-ACTING = ("max_hop", "reach", "caution", "patience")  # hyperparameters that only matter once the agent is trained
+# Hyperparameters that only matter once the agent is trained, but for max_hop where actor goals are drawn within it.
+ACTING = ("max_hop", "reach", "caution", "patience")
 
 
 @dataclass(frozen=True)
@@ -71,7 +72,8 @@ class BenchmarkRun:
     @cached_property
     def training(self) -> str:
         """A hash of all that determines the training; runs that share it share an agent."""
-        return self._hash({name: value for name, value in self._arguments.items() if name not in ACTING})
+        acting = ACTING[1:] if self._arguments["actor_map_share"] else ACTING
+        return self._hash({name: value for name, value in self._arguments.items() if name not in acting})
 
     def _hash(self, hyperparams: dict[str, Any]) -> str:
         path = self.args.dataset_path and str(self.args.dataset_path)

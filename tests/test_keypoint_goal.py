@@ -95,14 +95,17 @@ def test_everything_but_the_goal_is_the_environments_own(model):
     assert redirected
 
 
-def test_planning_outside_and_inside_predict_choose_the_same_actions(model):
+@pytest.mark.parametrize("deterministic", [True, False])
+def test_planning_outside_and_inside_predict_choose_the_same_actions(model, deterministic):
     controller = model.controller
     for seed in range(3):
         inside, outside = GridMaze(), KeypointGoal(GridMaze(), model)
         (a, _), (b, _) = inside.reset(seed=seed), outside.reset(seed=seed)
         for _ in range(30):
-            action, _ = model.predict(a, deterministic=True)
-            other_action, _ = controller.predict(b, deterministic=True)
+            drawn = model.acting_generator.get_state()
+            action, _ = model.predict(a, deterministic=deterministic)
+            model.acting_generator.set_state(drawn)
+            other_action, _ = controller.predict(b, deterministic=deterministic)
             np.testing.assert_allclose(action, other_action, atol=1e-5)
             (a, _, done, *_), (b, _, other_done, *_) = inside.step(action), outside.step(action)
             assert done == other_done

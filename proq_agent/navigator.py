@@ -68,7 +68,10 @@ class Navigator:
         goals = self._known_goals(desired)
         if self._rows is None or goals.ends is None:
             locations = self.policy.locate(self.graph.tensor(achieved))
-            hops = self._choose(goals, achieved, self.policy.embed(locations))
+            embeddings = self.policy.embed(locations)
+            to_nodes = self.policy.pairwise_distances(embeddings, self.graph.embeddings).cpu().numpy()
+            to_goal = self.policy.distances(embeddings, goals.embeddings).cpu().numpy()
+            hops = self._cheapest(goals, achieved, embeddings, to_nodes, to_goal)
             return hops, locations, self._target_rows(self.graph.locations, goals.locations, hops)
         here = self._rows.locate(achieved)
         embedding, coordinates = self._rows.embed(here)
@@ -102,11 +105,6 @@ class Navigator:
         assert isinstance(here, th.Tensor) and isinstance(target, th.Tensor)
         return self.policy.act(self.graph.tensor(observations), here, target, deterministic, generator).cpu().numpy()
 
-    def _choose(self, goals: _Goals, achieved: np.ndarray, embeddings: th.Tensor) -> Hops:
-        to_nodes = self.policy.pairwise_distances(embeddings, self.graph.embeddings).cpu().numpy()
-        to_goal = self.policy.distances(embeddings, goals.embeddings).cpu().numpy()
-        return self._cheapest(goals, achieved, embeddings, to_nodes, to_goal)
-
     def _cheapest(
         self,
         goals: _Goals,
@@ -136,10 +134,9 @@ class Navigator:
         """
         start, goal = (self._point(name, point) for name, point in (("start", start), ("goal", goal)))
         is_alone = self._goals is None or len(self._goals.points) == 1
-        goals = self._known_goals(goal[None]) if is_alone else self._plan(goal[None])
-        embeddings = self.policy.embed(self.policy.locate(self.graph.tensor(start[None])))
-        hops = self._choose(goals, start[None], embeddings)
-        nodes = self.graph.path(goals.routes, hops.target[0])
+        navigator = self if is_alone else self.fork()
+        hops, _, _ = navigator.next_hops(start[None], goal[None])
+        nodes = self.graph.path(navigator._known_goals(goal[None]).routes, hops.target[0])
         points = self.targets(np.array(nodes), goal[None])
         cost, odds, fallback, arrived = (part[0].item() for part in (hops.cost, hops.odds, hops.fallback, hops.arrived))
         return Plan(nodes, points, cost, odds, fallback, arrived)

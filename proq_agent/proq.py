@@ -453,7 +453,10 @@ class ProQ(OfflineAlgorithm):
 
     @property
     def planner(self) -> MapGraph:
-        """The graph of keypoints; nodes and edges can be blocked here. Further training builds a new one."""
+        """
+        The graph of keypoints; nodes and edges can be blocked here. Further training builds a new one, and a saved
+        agent is without what was blocked or penalised: that is of the world, not of the map.
+        """
         return self.navigator.graph
 
     @property

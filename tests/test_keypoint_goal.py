@@ -95,14 +95,17 @@ def test_everything_but_the_goal_is_the_environments_own(model):
     assert redirected
 
 
-def test_planning_outside_and_inside_predict_choose_the_same_actions(model):
+@pytest.mark.parametrize("deterministic", [True, False])
+def test_planning_outside_and_inside_predict_choose_the_same_actions(model, deterministic):
     controller = model.controller
     for seed in range(3):
         inside, outside = GridMaze(), KeypointGoal(GridMaze(), model)
         (a, _), (b, _) = inside.reset(seed=seed), outside.reset(seed=seed)
         for _ in range(30):
-            action, _ = model.predict(a, deterministic=True)
-            other_action, _ = controller.predict(b, deterministic=True)
+            drawn = model.acting_generator.get_state()
+            action, _ = model.predict(a, deterministic=deterministic)
+            model.acting_generator.set_state(drawn)
+            other_action, _ = controller.predict(b, deterministic=deterministic)
             np.testing.assert_allclose(action, other_action, atol=1e-5)
             (a, _, done, *_), (b, _, other_done, *_) = inside.step(action), outside.step(action)
             assert done == other_done
@@ -129,6 +132,11 @@ def test_the_reward_is_that_of_the_goal_which_the_shown_point_stands_for(model):
         batch = env.compute_reward(np.stack([achieved] * 2), np.stack([shown, achieved]), np.array([info, info]))
         np.testing.assert_array_equal(batch, [reward, 1.0])
         np.testing.assert_array_equal(env.compute_reward(achieved[None], achieved[None], [{}]), [1.0])
+        goals = np.stack([achieved, achieved + 3.0, achieved])
+        for no_info in ({}, None):
+            np.testing.assert_array_equal(env.compute_reward(goals, goals[::-1], no_info), [1.0, 1.0, 1.0])
+            np.testing.assert_array_equal(env.compute_reward(goals, goals[[1, 1, 1]], no_info), [0.0, 1.0, 0.0])
+            assert env.compute_reward(achieved, achieved, no_info) == 1.0
 
 
 @pytest.mark.parametrize("patience", [None, 3])
@@ -150,6 +158,29 @@ def test_keypoints_outside_the_range_of_goals_belong_to_the_space(model):
     env = KeypointGoal(Corner(), model)
     for observation, _, _ in steps(env, seed=2):
         assert env.observation_space.contains(observation)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.int64])
+def test_keypoints_are_not_rounded_to_the_type_of_the_goals(model, dtype):
+    class Typed(GridMaze):
+        def __init__(self) -> None:
+            super().__init__()
+            box = gym.spaces.Box(-1, 7, (2,), dtype)
+            self.observation_space = gym.spaces.Dict(self.observation_space.spaces | {"desired_goal": box})
+
+        def _observation(self) -> dict[str, np.ndarray]:
+            return super()._observation() | {"desired_goal": self.goal.astype(dtype)}
+
+    env, between = KeypointGoal(Typed(), model), 0
+    sb3_check_env(env)
+    for observation, reward, info in steps(env):
+        assert env.observation_space.contains(observation)
+        if info["keypoint"] < model.n_keypoints:
+            np.testing.assert_array_equal(observation["desired_goal"], model.planner.points[info["keypoint"]])
+            between += (observation["desired_goal"] % 1 != 0).any()
+        assert info["final_goal"].dtype == dtype
+        assert reward == env.compute_reward(observation["achieved_goal"], observation["desired_goal"], info)
+    assert between
 
 
 def test_it_works_among_other_wrappers(model):
@@ -238,6 +269,24 @@ def test_environments_without_such_goals_are_refused(model):
                 action_space=space,
             ),
         )
+
+
+def test_goals_that_are_no_points_are_refused(model):
+    class Rooms(GridMaze):
+        def __init__(self) -> None:
+            super().__init__()
+            room = gym.spaces.Discrete(3)
+            goals = {"achieved_goal": room, "desired_goal": room}
+            self.observation_space = gym.spaces.Dict(self.observation_space.spaces | goals)
+
+    with pytest.raises(ValueError, match=r"Boxes, not Discrete\(3\)"):
+        KeypointGoal(Rooms(), model)
+
+
+@pytest.mark.parametrize("other", ["agent.zip", None])
+def test_only_an_agent_makes_plans(other):
+    with pytest.raises(ValueError, match=r"ProQ\.load"):
+        KeypointGoal(GridMaze(), other)
 
 
 def test_half_of_the_map_can_be_blocked(model):

@@ -10,7 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from numpy.testing import assert_allclose, assert_array_equal
+from scipy.sparse.csgraph import floyd_warshall
 
+from proq_agent import planner
 from proq_agent.planner import KeypointGraph, Routes
 
 MAX_HOP = 10.0
@@ -334,6 +336,29 @@ def test_version_grows_with_every_change_and_only_then() -> None:
     assert graph.version == 4
     graph.routes(np.ones(5))
     assert graph.version == 4
+
+
+def test_changes_cost_one_pass_of_shortest_paths_however_many_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    passes: list[np.ndarray] = []
+
+    def count(weights: np.ndarray) -> np.ndarray:
+        passes.append(weights)
+        return floyd_warshall(weights)
+
+    monkeypatch.setattr(planner, "floyd_warshall", count)
+    graph = line()
+    for goal in (np.ones(5), np.arange(5.0)):
+        graph.routes(goal)
+    assert len(passes) == 1
+    handle = graph.block(nodes=0)
+    graph.block(edges=[(1, 2)])
+    graph.penalise(2, 3, 1.0)
+    for goal in (np.ones(5), np.arange(5.0)):
+        graph.routes(goal)
+    assert len(passes) == 2
+    graph.unblock(handle)
+    graph.routes(np.ones(5))
+    assert len(passes) == 3
 
 
 def ring() -> KeypointGraph:

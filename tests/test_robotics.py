@@ -9,12 +9,15 @@ from typing import Any
 import gymnasium
 import numpy as np
 import pytest
+from tiny_goal import TINY_PARAMS
 
 import zoo.generate
-from proq_agent import GoalDataset
+from proq_agent import GoalDataset, ProQ
 from wrappers import make_goal_env
+from zoo import train
 from zoo.datasets import load, load_validation
 from zoo.generate import ROBOTICS_IDS, Provenance, generate, main, save
+from zoo.run_folder import find_run
 from zoo.tasks import environment_id, make_task_env
 
 robotics = pytest.importorskip("gymnasium_robotics")
@@ -131,8 +134,6 @@ def test_a_minari_dataset_of_the_same_episodes_is_the_same(
     env, name = make_goal_env(SMALL_ID), "proq/umaze-v0"
     assert main(["--env", SMALL_ID, "--workers", "1", "--minari", name]) == 0
     assert f"minari:{name}: 200 transitions" in capsys.readouterr().out
-    assert main(["--env", SMALL_ID, "--workers", "1", "--minari", name]) == 1
-    assert f"minari delete {name}" in capsys.readouterr().err
     assert environment_id(f"minari:{name}") == SMALL_ID
 
     del arrays["generated_by"]
@@ -148,6 +149,47 @@ def test_a_minari_dataset_of_the_same_episodes_is_the_same(
     assert recovered.observation_space == env.observation_space and recovered.action_space == env.action_space
     observation, _ = recovered.reset(seed=1)
     np.testing.assert_array_equal(observation["desired_goal"], env.reset(seed=1)[0]["desired_goal"])
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")  # Minari asks for metadata
+def test_minari_datasets_are_replaced_on_demand_and_not_begun_under_a_bad_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, few: None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("minari")
+    monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path))
+    command = ["--env", SMALL_ID, "--workers", "1", "--minari"]
+    assert main([*command, "no version"]) == 1
+    assert "Malformed dataset ID: no version" in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
+    assert main([*command, "proq/umaze-v0"]) == 0
+    capsys.readouterr()
+    assert main([*command, "proq/umaze-v0", "--seed", "1"]) == 1
+    captured = capsys.readouterr()
+    assert "give --overwrite" in captured.err and "episode/s" not in captured.err  # found out at once
+    assert main([*command, "proq/umaze-v0", "--seed", "1", "--overwrite"]) == 0
+    expected = generate(SMALL_ID, seed=1)["train"]["observations"]
+    np.testing.assert_array_equal(GoalDataset.from_minari("proq/umaze-v0").observations, expected)
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")  # Minari asks for metadata
+def test_the_same_agent_is_trained_from_a_file_and_through_minari(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, few: None
+) -> None:
+    pytest.importorskip("minari")
+    monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path / "minari"))
+    (tmp_path / "minari").mkdir()
+    assert main(["--env", SMALL_ID, "--workers", "1", "--minari", "proq/umaze-v0"]) == 0
+    assert main(["--env", SMALL_ID, "--workers", "1", "--out", str(tmp_path / f"{SMALL_ID}.npz")]) == 0
+    options = ["-n", "6", "--eval-freq", "-1", "--eval-episodes", "1", "--device", "cpu", "-f", str(tmp_path / "logs")]
+    options += ["--dataset-dir", str(tmp_path), "-params", *TINY_PARAMS]
+    runs = []
+    for env_id in (SMALL_ID, "minari:proq/umaze-v0"):
+        assert train.main(["--env", env_id, *options]) == 0
+        runs.append(find_run(tmp_path / "logs", "proq", env_id))
+    file, through_minari = (ProQ.load(run.agent) for run in runs)
+    assert (file.max_hop, file.discount) == (through_minari.max_hop, through_minari.discount) == (60.0, 0.98)
+    for one, other in zip(file.policy.parameters(), through_minari.policy.parameters(), strict=True):
+        np.testing.assert_array_equal(one.detach(), other.detach())
 
 
 def test_only_the_generator_knows_the_layout() -> None:

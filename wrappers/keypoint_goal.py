@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
 
+from proq_agent import ProQ
+from proq_agent.navigator import Navigator, Plan
 from proq_agent.progress import Progress, ProgressMonitor
 from wrappers.goal_dict import GOAL_KEYS
-
-if TYPE_CHECKING:
-    from proq_agent import ProQ
-    from proq_agent.navigator import Navigator, Plan
 
 
 class KeypointGoal(gym.Wrapper, gym.utils.RecordConstructorArgs):
@@ -48,11 +46,14 @@ class KeypointGoal(gym.Wrapper, gym.utils.RecordConstructorArgs):
         # Not copied: the planner is shared with whoever blocks a part of it.
         gym.utils.RecordConstructorArgs.__init__(self, _disable_deepcopy=True, model=model)
         gym.Wrapper.__init__(self, env)
+        if not isinstance(model, ProQ):
+            raise ValueError(f"KeypointGoal needs a ProQ agent, ProQ.load('agent.zip') for example, got {model!r}")
         space = env.observation_space
         if not isinstance(space, spaces.Dict) or not set(GOAL_KEYS) <= set(space.spaces):
             raise ValueError(f"{env} is not a goal environment: wrap it in GoalDict first")
         achieved, desired = space["achieved_goal"], space["desired_goal"]
-        assert isinstance(achieved, spaces.Box) and isinstance(desired, spaces.Box)
+        if not isinstance(achieved, spaces.Box) or not isinstance(desired, spaces.Box):
+            raise ValueError(f"{env} has goals that are no points: they must be Boxes, not {achieved} and {desired}")
         goal_shape = tuple(model.policy.goal_scaler.mean.shape)
         if achieved.shape != goal_shape or desired.shape != goal_shape:
             raise ValueError(
@@ -60,7 +61,8 @@ class KeypointGoal(gym.Wrapper, gym.utils.RecordConstructorArgs):
             )
         # Keypoints lie where the data have been, which need not be where goals are drawn.
         low, high = np.minimum(achieved.low, desired.low), np.maximum(achieved.high, desired.high)
-        shown = spaces.Box(low, high, dtype=desired.dtype.type)
+        self._dtype = np.result_type(desired.dtype, np.float32)  # they lie between whole numbers too
+        shown = spaces.Box(low.astype(self._dtype), high.astype(self._dtype), dtype=self._dtype.type)
         self.observation_space = spaces.Dict(space.spaces | {"desired_goal": shown})
         self.model = model
         self._source: Navigator | None = None
@@ -89,8 +91,9 @@ class KeypointGoal(gym.Wrapper, gym.utils.RecordConstructorArgs):
         :param info: the step's info, or a sequence of them; without it goals mean what they are
         """
         desired_goal = np.array(desired_goal)
-        rows, infos = np.atleast_2d(desired_goal), [info] if isinstance(info, dict) else info
-        for row, its_info in zip(rows, infos, strict=True):  # rows are views
+        rows = np.atleast_2d(desired_goal)  # views
+        infos = [info or {}] * len(rows) if info is None or isinstance(info, dict) else info
+        for row, its_info in zip(rows, infos, strict=True):
             if "plan" in its_info and np.array_equal(row, its_info["plan"][0]):
                 row[:] = its_info["final_goal"]
         return self.env.get_wrapper_attr("compute_reward")(achieved_goal, desired_goal, info)
@@ -100,7 +103,7 @@ class KeypointGoal(gym.Wrapper, gym.utils.RecordConstructorArgs):
     ) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
         goal = observation["desired_goal"]
         plan = self._plan(observation["achieved_goal"], goal)
-        points = plan.points.astype(goal.dtype)
+        points = plan.points.astype(self._dtype)
         if plan.nodes[-1] == self.model.planner.n_nodes:
             points[-1] = goal  # to the last digit
         planned = {

@@ -46,7 +46,7 @@ def play(
     :param video: gets the frames
     :param frame_every: steps from one frame to the next
     """
-    name = "episode" if task is None else f"task {task}"
+    name = "random goal" if task is None else f"task {task}"
     observation, info = env.reset(seed=seed, options=None if task is None else {"task_id": task})
     points = [observation["achieved_goal"]]
     state, success, done = None, False, False

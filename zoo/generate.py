@@ -229,7 +229,7 @@ def build_parser() -> argparse.ArgumentParser:
         help=f"training file, the validation file goes beside it (default: {DEFAULT_DATASET_DIR}/ID.npz)",
     )
     parser.add_argument("--minari", metavar="NAME", help="write the training split as this Minari dataset instead")
-    parser.add_argument("--overwrite", action="store_true", help="replace files that exist")
+    parser.add_argument("--overwrite", action="store_true", help="replace files or a Minari dataset that exist")
     return parser
 
 
@@ -247,14 +247,17 @@ def _paths(args: argparse.Namespace) -> dict[str, Path]:
 def main(argv: Sequence[str] | None = None) -> int:
     args = build_parser().parse_args(argv)
     try:
+        if args.minari:
+            from zoo.minari_dataset import check_minari_name, write_minari
+
+            check_minari_name(args.minari, args.overwrite)
         paths = {} if args.minari else _paths(args)
         splits = generate(
             args.env, args.seed, args.episodes, args.val_episodes, args.noise, args.workers, progress=True
         )
         if args.minari:
-            from zoo.minari_dataset import write_minari
-
-            print(f"minari:{args.minari}: {write_minari(args.minari, splits['train'], args.env)} transitions")
+            n_transitions = write_minari(args.minari, splits["train"], args.env, args.overwrite)
+            print(f"minari:{args.minari}: {n_transitions} transitions")
         for split, path in paths.items():
             save(path, splits[split])
             print(f"{path}: {len(splits[split]['terminals']) - splits[split]['terminals'].sum()} transitions")

@@ -9,24 +9,40 @@ import numpy as np
 from wrappers import make_goal_env
 
 
-def write_minari(name: str, arrays: Mapping[str, np.ndarray], env_id: str) -> int:
+def check_minari_name(name: str, overwrite: bool = False) -> None:
     """
-    Write a dataset that ``minari:<name>`` then stands for.
+    Find out before the work is done whether a dataset can be written; Minari does so when it has begun.
 
     :param name: ``namespace/dataset-v0``, as Minari wants it
-    :param arrays: one split of what :func:`zoo.generate.generate` returns
-    :param env_id: the environment that it comes from, recorded in the dataset
-    :return: the number of transitions
+    :param overwrite: there may be such a dataset
     :raises ImportError: without the package
     :raises ValueError: if there is such a dataset, or the name is none
     """
     try:
-        import minari
-        from minari.data_collector import EpisodeBuffer
+        from minari.dataset.minari_dataset import parse_dataset_id
+        from minari.storage import get_dataset_path
     except ImportError as error:
         raise ImportError("Minari datasets need the package: pip install minari h5py") from error
-    if name in minari.list_local_datasets():
-        raise ValueError(f"there is a Minari dataset {name} already: minari delete {name}, or give another name")
+    parse_dataset_id(name)
+    if get_dataset_path(name).exists() and not overwrite:
+        raise ValueError(f"there is a Minari dataset {name} already; give --overwrite, or another name")
+
+
+def write_minari(name: str, arrays: Mapping[str, np.ndarray], env_id: str, overwrite: bool = False) -> int:
+    """
+    Write a dataset that ``minari:<name>`` then stands for.
+
+    :param name: as for :func:`check_minari_name`
+    :param arrays: one split of what :func:`zoo.generate.generate` returns
+    :param env_id: the environment that it comes from, recorded in the dataset
+    :param overwrite: replace a dataset of that name
+    :return: the number of transitions
+    """
+    check_minari_name(name, overwrite)
+    import minari
+    from minari.data_collector import EpisodeBuffer
+    from minari.storage import get_dataset_path
+
     env = make_goal_env(env_id)
     observations, goals = arrays["observations"], arrays.get("achieved_goals", arrays["observations"])
     episodes, first = [], 0
@@ -46,6 +62,8 @@ def write_minari(name: str, arrays: Mapping[str, np.ndarray], env_id: str) -> in
             )
         )
         first = int(end) + 1
+    if get_dataset_path(name).exists():
+        minari.delete_dataset(name)
     minari.create_dataset_from_buffers(
         name,
         episodes,

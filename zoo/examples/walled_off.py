@@ -18,6 +18,7 @@ from typing import Any, cast
 
 import gymnasium as gym
 import numpy as np
+from matplotlib.patches import Rectangle
 
 from proq_agent import ProQ
 from proq_agent.navigator import Plan
@@ -88,7 +89,9 @@ def play(model: ProQ, envs: Sequence[gym.Env], args: argparse.Namespace) -> tupl
     return reached, steps
 
 
-def draw_plans(path: Path, model: ProQ, plans: dict[str, Plan], start: np.ndarray, maze: MazeGeometry) -> None:
+def draw_plans(
+    path: Path, model: ProQ, plans: dict[str, Plan], start: np.ndarray, maze: MazeGeometry, wall: Box
+) -> None:
     """
     Plans side by side.
 
@@ -97,10 +100,13 @@ def draw_plans(path: Path, model: ProQ, plans: dict[str, Plan], start: np.ndarra
     :param plans: by title
     :param start: where they begin
     :param maze: its walls are drawn
+    :param wall: the new one, hatched
     """
+    low, high = wall
     with saved_figure(path, *figure_size(maze.bounds, panels=len(plans))) as figure:
         for axes, (title, plan) in zip(figure.subplots(1, len(plans)), plans.items(), strict=True):
             draw_backdrop(axes, LearnedMap(model), maze.bounds, maze)
+            axes.add_patch(Rectangle(tuple(low), *(high - low), fill=False, hatch="//////", linewidth=0.8, zorder=3))
             stops = [start, *plan.points]
             for begin, end in pairwise(stops):
                 arrow = {"arrowstyle": "-|>", "color": VERMILLION, "lw": 1.3, "shrinkA": 0, "shrinkB": 2}
@@ -123,7 +129,8 @@ def walled_off(args: argparse.Namespace) -> None:
     plans = {"as trained": model.plan(start, goal)}
     results = {"no wall": play(model, before, args), "walled off, untold": play(model, walled, args)}
 
-    handle = model.planner.block(box=cell_box(walled[0], cell))
+    wall = cell_box(walled[0], cell)
+    handle = model.planner.block(box=wall)
     plans["told of the wall"] = model.plan(start, goal)
     results["walled off, told"] = play(model, walled, args)
     model.planner.unblock(handle)
@@ -141,7 +148,7 @@ def walled_off(args: argparse.Namespace) -> None:
     if args.plot is not None:
         maze = MazeGeometry.of_env(walled[0])
         assert maze is not None
-        draw_plans(args.plot, model, plans, start, maze)
+        draw_plans(args.plot, model, plans, start, maze, wall)
     for env in [*walled, *before]:
         env.close()
 

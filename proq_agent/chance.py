@@ -24,8 +24,9 @@ FALSE_JUMPS = 0.01  # ordinary steps expected above the jump threshold, in the w
 MIN_EXCESS = 1.0  # a jump exceeds an ordinary step by at least another one
 N_NEIGHBOURS = 8  # most similar transitions that are asked about a jump
 N_POOLED = 64  # nearby jumps whose answers are averaged: where a region ends, a single answer is unreliable
-MAX_JUDGED = 500  # jumps, drawn at random, that are judged with their surroundings; others follow the nearest
-MAX_ELSEWHERE = 0.05  # of the jumps from a place with a single exit, hardly any leads elsewhere
+MAX_JUDGED = 500  # jumps, drawn at random, that are judged with their surroundings
+N_JUDGES = 15  # nearest of these whose majority decides: a verdict in the balance is right more often than not
+MAX_ELSEWHERE = 0.02  # of the jumps from a place with a single exit, hardly any leads elsewhere
 MIN_FORESIGHT = 0.75  # and whether it jumps can be told in advance
 FIT_STEPS = 30  # of the local model
 TIE_NOISE = 0.05  # in ordinary steps; shuffles equal states (grids), harmless elsewhere
@@ -84,8 +85,8 @@ def find_unpredictable(
     for i, pool in enumerate(np.asarray(pools)):
         if not verdict[i]:
             verdict[i] = _foresight(situations[neighbour[pool]], jumped[pool], half[neighbour[pool]]) < MIN_FORESIGHT
-    _, judge = cKDTree(places[jumps[judged]]).query(places[jumps])
-    unpredictable[jumps] = verdict[judge]
+    _, judges = cKDTree(places[jumps[judged]]).query(places[jumps], k=np.arange(1, min(N_JUDGES, len(judged)) + 1))
+    unpredictable[jumps] = verdict[judges].mean(axis=1) > 0.5
     return unpredictable
 
 

@@ -19,6 +19,9 @@ class ChanceGraph(KeypointGraph):
     expected in the case of success. Between lotteries the agent walks shortest paths; after one it plans anew from
     where it landed, so that a plan ends at the first entrance. Without entrances it is the graph that it extends.
 
+    Nobody gambles because a keypoint is missing: a hop of up to twice ``max_hop``, two hops if there were a keypoint in
+    its middle, is as sure as any, only expensive. Where there is no way at all, the map says so by far longer hops.
+
     :param distances: as for :class:`KeypointGraph`; entrances and exits are nodes like any other
     :param max_hop: likewise
     :param reach: likewise
@@ -45,6 +48,8 @@ class ChanceGraph(KeypointGraph):
         walkable = np.array(distances, dtype=np.float64)
         walkable[self.entrances] = np.inf  # nobody walks on from an entrance
         super().__init__(walkable, max_hop, reach, points, caution, barred)
+        if len(self.entrances):
+            self.trusted_hop = 2.0 * self.max_hop
         n = (len(self.entrances), self.n_nodes)
         self.outcomes = np.zeros(n) if outcomes is None else np.asarray(outcomes, dtype=np.float64)
         if self.outcomes.shape != n or not np.allclose(self.outcomes.sum(axis=1), 1.0) or (self.outcomes < 0).any():

@@ -22,7 +22,7 @@ class Plan(NamedTuple):
     points: np.ndarray  #: ``[nodes, goal_dim]``
     cost: float  #: steps expected, with ``caution`` somewhat more
     probability: float  #: of reaching the goal by trusted hops, below one where a lottery cannot be avoided
-    fallback: bool  #: it needs a hop beyond ``max_hop``, or there is no way at all
+    fallback: bool  #: it needs a hop that is longer than trusted, or there is no way at all
     arrived: bool  #: the goal is within ``reach``
 
 

@@ -28,7 +28,7 @@ class Routes(NamedTuple):
     costs: np.ndarray  #: ``[B, K]`` cost-to-goal of each keypoint, inf where there is no route
     successors: np.ndarray  #: ``[B, K]`` next node on the plan; ``K`` is the goal itself, -1 no route
     odds: np.ndarray  #: ``[B, K]`` probability of reaching the goal, if hops can be relied on
-    trusted: np.ndarray  #: ``[B, K]`` bool: none of them is longer than ``max_hop``
+    trusted: np.ndarray  #: ``[B, K]`` bool: none of them is longer than ``trusted_hop``
 
 
 class Hops(NamedTuple):
@@ -41,7 +41,7 @@ class Hops(NamedTuple):
 
     @property
     def fallback(self) -> np.ndarray:
-        """``[B]`` bool: the plan needs a hop beyond ``max_hop``, or there is none."""
+        """``[B]`` bool: the plan needs a hop beyond ``trusted_hop``, or there is none."""
         return self.odds == 0.0
 
 
@@ -104,7 +104,7 @@ class KeypointGraph:
                 f"max_hop must be positive, reach and caution non-negative, got {max_hop}, {reach} and {caution}."
             )
         self.n_nodes = len(self.distances)
-        self.max_hop = float(max_hop)
+        self.max_hop = self.trusted_hop = float(max_hop)  # what plans keep to, and what their odds rely on
         self.reach = float(reach)
         self.caution = float(caution)
         self.points = None if points is None else np.array(points, dtype=np.float64)
@@ -188,9 +188,9 @@ class KeypointGraph:
         return Routes(costs + offset, successors, np.isfinite(costs).astype(np.float64), trusted)
 
     def _trusted(self, lengths: np.ndarray, successors: np.ndarray) -> np.ndarray:
-        """``[B, K]`` whether no hop from a node to its successor and so on to the goal is longer than ``max_hop``."""
+        """``[B, K]`` whether no hop from a node to its successor and so on to the goal is beyond ``trusted_hop``."""
         trusted = np.ones((len(lengths), self.n_nodes + 1), dtype=bool)  # the goal itself is last
-        trusted[:, :-1] = (lengths <= self.max_hop) & (successors >= 0)
+        trusted[:, :-1] = (lengths <= self.trusted_hop) & (successors >= 0)
         while True:
             onward = trusted[:, :-1] & np.take_along_axis(trusted, successors, axis=1)
             if np.array_equal(onward, trusted[:, :-1]):
@@ -217,10 +217,10 @@ class KeypointGraph:
         goal = self.n_nodes
         rows = np.arange(len(from_state))
         first_hop = self.hop_costs(from_state) + penalties
-        costs, trusted = first_hop + routes.costs, routes.trusted & (from_state <= self.max_hop)
+        costs, trusted = first_hop + routes.costs, routes.trusted & (from_state <= self.trusted_hop)
         ranks = costs + COST_OF_A_MISS * ((1.0 - routes.odds) + ~trusted)
         target = ranks.argmin(axis=1)
-        direct_cost, near = self.hop_costs(state_to_goal) + goal_penalties, state_to_goal <= self.max_hop
+        direct_cost, near = self.hop_costs(state_to_goal) + goal_penalties, state_to_goal <= self.trusted_hop
         direct = direct_cost + COST_OF_A_MISS * ~near <= ranks[rows, target]
         cost = np.where(direct, direct_cost, costs[rows, target])
         odds = np.where(direct, near, (routes.odds * trusted)[rows, target])

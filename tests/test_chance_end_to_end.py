@@ -46,9 +46,25 @@ def trained(layout: str) -> tuple[GridMaze, ProQ]:
     return env, model.learn(2000, log_interval=None)
 
 
+def played(env: GridMaze, model: ProQ, start: int, goal: int, episodes: int = 100) -> tuple[float, int]:
+    """Share of the episodes that reach the goal, and the jumps in all of them."""
+    wins, jumps = 0, 0
+    for episode in range(episodes):
+        env.reset(seed=episode)
+        env.position, env.goal = env.cells[start].copy(), env.cells[goal].copy()
+        observation, done = env._observation(), False
+        while not done:
+            before = env.position
+            action, _ = model.predict(observation, deterministic=True)
+            observation, _, success, timeout, _ = env.step(action)
+            jumps += int(np.abs(env.position - before).max() > 2 * env.STEP)
+            wins, done = wins + success, success or timeout
+    return wins / episodes, jumps
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("layout", [PORTAL_AND_DETOUR, PORTAL_ONLY, TWO_PORTALS])
-def test_plans_promise_the_true_odds(layout):
+def test_plans_promise_the_true_odds_and_agents_meet_them(layout):
     env, model = trained(layout)
     letters = {tile for row in env.rows for tile in row if tile.isupper()}
     assert len(model.chance_edges) == len(letters)
@@ -58,7 +74,12 @@ def test_plans_promise_the_true_odds(layout):
     plan = model.plan(env.cells[start], env.cells[right_room])
     assert not plan.fallback
     assert plan.probability == pytest.approx(true_odds(env, right_room)[start], abs=0.1)
-    assert (right_room in walkable(env, start)) == (plan.nodes[-1] == model.planner.n_nodes)
+    can_walk = right_room in walkable(env, start)
+    assert can_walk == (plan.nodes[-1] == model.planner.n_nodes)
+    # After a jump the agent goes on from where it landed.
+    wins, jumps = played(env, model, start, right_room)
+    assert wins == pytest.approx(true_odds(env, right_room)[start], abs=0.15)  # three standard deviations
+    assert (jumps == 0) == can_walk
     if layout == TWO_PORTALS:
         assert env.tile(plan.points[-1]) == "B"
 

@@ -111,6 +111,20 @@ def test_a_portal_that_is_the_only_way_is_taken():
     assert graph.path(routes, 2) == [2, 1, 0, 6]
 
 
+def test_a_gap_in_the_keypoints_is_no_reason_to_gamble():
+    graph = with_portal(detour=True)  # hops of at most 2
+    for gap, onward, odds in ((3.9, 1, 1.0), (4.1, 6, 0.5)):
+        distances = graph.distances.copy()
+        distances[2, 3] = gap
+        gapped = ChanceGraph(distances, 2.0, entrances=graph.entrances, outcomes=graph.outcomes)
+        routes = gapped.routes(to_node(5))
+        assert routes.successors[0, 0] == onward and routes.odds[0, 0] == odds
+        before_gap = np.full(8, INF)
+        before_gap[[3, 6]] = gap, 1.0  # an agent that sees the far side and the entrance alone
+        hops = gapped.next_hops(routes, before_gap[None], np.array([INF]))
+        assert hops.target == (3 if onward == 1 else 6) and hops.odds == odds
+
+
 def test_of_two_portals_the_surer_is_taken_even_if_it_is_farther():
     # 0-1-2-3 in a row; 4 beside 0 leads to the goal's node 6 with 0.3, 5 beside 3 with 0.7; 7 is a dead end.
     distances = np.full((8, 8), INF)
@@ -184,7 +198,7 @@ def test_without_a_plan_nobody_gambles():
     beside_entrance = np.where(np.arange(8) == 6, 0.5, np.where(np.arange(8) == 1, 1.5, INF))
     hops = graph.next_hops(graph.routes(np.full(8, INF)), beside_entrance[None], np.array([INF]))
     assert hops.target == 1 and hops.fallback  # no route at all: the nearest place to stand on
-    off_the_map = np.where(np.arange(8) == 6, 2.5, np.where(np.arange(8) == 3, 2.6, INF))
+    off_the_map = np.where(np.arange(8) == 6, 4.5, np.where(np.arange(8) == 3, 4.6, INF))
     hops = graph.next_hops(graph.routes(to_node(5)), off_the_map[None], np.array([INF]))
     assert hops.target == 3 and hops.fallback  # beyond every hop: the surest, then the nearest
 

@@ -15,6 +15,7 @@ import zoo
 from proq_agent import GoalDataset, ProQ
 from zoo.canvas import saved_figure
 from zoo.curves import Curve, mean_and_band, read_curve, read_trainings
+from zoo.drawing import _draw_chance
 from zoo.learned_map import LearnedMap
 from zoo.plots import draw_map, main
 from zoo.run_folder import RunFolder
@@ -48,6 +49,19 @@ def test_format_follows_the_suffix_and_is_repeatable(model, tmp_path, suffix, ma
     draw_map(model, second)
     assert first.read_bytes().startswith(magic)
     assert first.read_bytes() == second.read_bytes()
+
+
+def test_odds_of_lotteries_that_share_an_exit_are_drawn_apart(model):
+    low, high = LearnedMap(model).keypoints.min(axis=0), LearnedMap(model).keypoints.max(axis=0)
+    edge = {"entrance": low.tolist(), "radius": 0.1, "exits": [high.tolist()], "probabilities": [1.0], "count": 9}
+    lottery = edge | {"exits": [high.tolist(), low.tolist()], "probabilities": [0.7, 0.3]}
+    drawn = copy.copy(model)
+    drawn.chance_edges = [lottery, edge]
+    axes = Figure().add_subplot()
+    _draw_chance(axes, LearnedMap(drawn))
+    labels = {text.get_text(): text.xyann for text in axes.texts if text.get_text()}
+    assert set(labels) == {"70%", "30%", "100%"} and len(axes.patches) == 2
+    assert labels["70%"] != labels["100%"]
 
 
 def test_drawing_changes_neither_agent_nor_matplotlib(model, tmp_path):

@@ -81,7 +81,9 @@ def _draw_chance(axes: Axes, learned: LearnedMap) -> None:
         for place, odds in zip(learned.in_plane(np.array(edge["exits"])), edge["probabilities"], strict=True):
             arrow = {"arrowstyle": "->", "color": colour, "lw": 1.0, "connectionstyle": "arc3,rad=0.15"}
             axes.annotate("", tuple(place), tuple(entrance), arrowprops=arrow, zorder=5)
-            axes.text(place[0] + 0.5, place[1] + 0.5, f"{odds:.0%}", color=colour, fontsize=7, zorder=6)
+            # Lotteries share their exits: each writes on a line of its own.
+            at, unit = (4, 4 + 8 * number), "offset points"
+            axes.annotate(f"{odds:.0%}", tuple(place), at, textcoords=unit, color=colour, fontsize=7, zorder=6)
 
 
 def draw_comparison(

@@ -38,7 +38,10 @@ def success_table(groups: Sequence[Group]) -> str:
     }
     for method in ("ProQ", "QRL", "HIQL"):
         columns[f"paper: {method}"] = lambda g, method=method: _published(g.dataset, method)  # type: ignore[misc]
-    return _markdown(columns, groups) + "\n" + _notes(groups)
+    sides = _distinct(row.jobs for group in groups for run in group.runs for row in run)
+    steps = "Steps: mean length of the sampled episodes, failures included."
+    minutes = f"Minutes: training alone, with {sides} run(s) side by side."
+    return f"{_markdown(columns, groups)}\n{_notes(groups, steps, minutes)}"
 
 
 def ablation_table(groups: Sequence[Group]) -> str:
@@ -50,9 +53,8 @@ def ablation_table(groups: Sequence[Group]) -> str:
         "deterministic": lambda g: _percent(g, "success_deterministic"),
         "keypoints in free cells": lambda g: _percent(g, "keypoints_free"),
         "correlation of d with the geodesic": lambda g: _mean(g.over_tasks("distance_correlation"), "{:.3f}"),
-        "minutes": lambda g: _mean(g.over_tasks("train_seconds") / 60.0, "{:.1f}"),
     }
-    return _markdown(columns, groups) + "\n" + _notes(groups)
+    return f"{_markdown(columns, groups)}\n{_notes(groups)}"
 
 
 def _markdown(columns: Mapping[str, Callable[[Group], str]], groups: Sequence[Group]) -> str:
@@ -76,23 +78,27 @@ def _published(dataset: str, method: str) -> str:
     return "{} ± {}".format(*PAPER[dataset][method]) if dataset in PAPER else "-"
 
 
-def _notes(groups: Sequence[Group]) -> str:
+def _distinct(values: Iterable[object], separator: str = ", ") -> str:
+    return separator.join(sorted({str(value) for value in values}))
+
+
+def _notes(groups: Sequence[Group], *more: str) -> str:
     """What the numbers are, and where they were measured; each row's CSV has its own command, commit and versions."""
     rows = [row for group in groups for run in group.runs for row in run]
-
-    def distinct(values: Iterable[object], separator: str = ", ") -> str:
-        return separator.join(sorted({str(value) for value in values}))
-
-    sources = distinct(
+    sources = _distinct(
         r.dataset_source if r.dataset_seed is None else f"{r.dataset_source} with seed {r.dataset_seed}" for r in rows
     )
+    seeds = _distinct(r.seed for r in rows)
+    over_seeds = f"mean ± standard deviation over seeds {seeds}" if "," in seeds else f"seed {seeds}"
+    measured = (
+        f"Success in percent of {_distinct(r.episodes for r in rows)} episodes a task, {over_seeds}; final agent.",
+        "*Sampled* actions as in the paper's Algorithm 2, *deterministic* ones as in OGBench's protocol.",
+        *more,
+    )
     return (
-        f"Success in percent of {distinct(r.episodes for r in rows)} episodes a task, mean ± standard deviation over "
-        f"seeds {distinct(r.seed for r in rows)}; final agent. *Sampled* actions as in the paper's Algorithm 2, "
-        f"*deterministic* ones as in OGBench's protocol. Steps: mean length of the sampled episodes, failures "
-        f"included. Minutes: training alone, with {distinct(r.jobs for r in rows)} run(s) side by side.\n\n"
-        f"Data: {sources}. Machine: {distinct(f'{r.cpu}, {r.cores} cores' for r in rows)}. "
-        f"Commit: {distinct((r.commit for r in rows), '; ')}.\n"
+        f"{' '.join(measured)}\n\n"
+        f"Data: {sources}. Machine: {_distinct(f'{r.cpu}, {r.cores} cores' for r in rows)}. "
+        f"Commit: {_distinct((r.commit for r in rows), '; ')}.\n"
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
@@ -104,14 +105,15 @@ class Group(NamedTuple):
 
 
 def grouped(runs: Iterable[list[Result]]) -> list[Group]:
-    """Runs by dataset, those of the benchmark first, and by variant, the default first and the others as they come."""
+    """Runs by dataset, those of the benchmark first, and by variant, the default first; K-25 comes before K-100."""
     groups: dict[tuple[str, str], Group] = {}
     for run in sorted(runs, key=lambda run: run[0].seed):
         key = run[0].dataset, run[0].variant
         groups.setdefault(key, Group(*key, [])).runs.append(run)
 
-    def order(group: Group) -> tuple[int, str, bool, str]:
+    def order(group: Group) -> tuple[int, str, bool, list[str | int]]:
         place = DATASET_IDS.index(group.dataset) if group.dataset in DATASET_IDS else len(DATASET_IDS)
-        return place, group.dataset, group.variant != DEFAULT_VARIANT, group.variant
+        words_and_numbers = [int(x) if x.isdecimal() else x for x in re.split(r"(\d+)", group.variant)]
+        return place, group.dataset, group.variant != DEFAULT_VARIANT, words_and_numbers
 
     return sorted(groups.values(), key=order)

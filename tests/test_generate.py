@@ -229,7 +229,7 @@ def test_bad_arguments_are_one_line_and_an_exit_code(
     monkeypatch.chdir(tmp_path)
     assert main(["--out", "set.npz", *arguments]) == 1
     error = capsys.readouterr().err
-    assert error.startswith("error: ") and error.count("\n") == 1 and message in error
+    assert error.startswith("python -m zoo.generate: error: ") and error.count("\n") == 1 and message in error
     assert not list(tmp_path.iterdir())
 
 

@@ -17,6 +17,7 @@ import json
 import math
 import os
 import secrets
+import signal
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -168,7 +169,8 @@ def _run(jobs: Sequence[_Job], workers: int) -> Iterator[Arrays]:
         yield from map(_play, jobs)
     else:
         # Not forked: the caller may hold locks of torch's or MuJoCo's threads.
-        with get_context("spawn").Pool(workers) as pool:
+        # Ctrl-C reaches them too; ending them is up to this process.
+        with get_context("spawn").Pool(workers, signal.signal, (signal.SIGINT, signal.SIG_IGN)) as pool:
             yield from pool.imap(_play, jobs)
 
 
@@ -215,10 +217,18 @@ def build_parser() -> argparse.ArgumentParser:
         epilog=f"Datasets: {', '.join(GENERATED_IDS)}.",
     )
     parser.add_argument("--env", required=True, metavar="ID", help="dataset id, as listed below")
-    parser.add_argument("--seed", type=int, default=0, metavar="N", help="the data depend on it, not on --workers")
+    parser.add_argument(
+        "--seed",
+        type=int,
+        default=0,
+        metavar="N",
+        help="the data depend on it, not on --workers (default: %(default)s)",
+    )
     parser.add_argument("--episodes", type=int, metavar="N", help="training episodes (default: the official number)")
     parser.add_argument("--val-episodes", type=int, metavar="N", help="validation episodes (default: a tenth)")
-    parser.add_argument("--noise", type=float, default=0.5, metavar="S", help="std of the action noise (%(default)s)")
+    parser.add_argument(
+        "--noise", type=float, default=0.5, metavar="S", help="std of the action noise (default: %(default)s)"
+    )
     parser.add_argument(
         "--workers", type=int, default=os.cpu_count() or 1, metavar="W", help="processes (default: one a core)"
     )
@@ -244,27 +254,25 @@ def _paths(args: argparse.Namespace) -> dict[str, Path]:
     return paths
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    args = build_parser().parse_args(argv)
-    try:
-        if args.minari:
-            from zoo.minari_dataset import check_minari_name, write_minari
+def _write(args: argparse.Namespace) -> None:
+    if args.minari:
+        from zoo.minari_dataset import check_minari_name, write_minari
 
-            check_minari_name(args.minari, args.overwrite)
-        paths = {} if args.minari else _paths(args)
-        splits = generate(
-            args.env, args.seed, args.episodes, args.val_episodes, args.noise, args.workers, progress=True
-        )
-        if args.minari:
-            n_transitions = write_minari(args.minari, splits["train"], args.env, args.overwrite)
-            print(f"minari:{args.minari}: {n_transitions} transitions")
-        for split, path in paths.items():
-            save(path, splits[split])
-            print(f"{path}: {len(splits[split]['terminals']) - splits[split]['terminals'].sum()} transitions")
-    except (ValueError, OSError, ImportError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
-    return 0
+        check_minari_name(args.minari, args.overwrite)
+    paths = {} if args.minari else _paths(args)
+    splits = generate(args.env, args.seed, args.episodes, args.val_episodes, args.noise, args.workers, progress=True)
+    if args.minari:
+        n_transitions = write_minari(args.minari, splits["train"], args.env, args.overwrite)
+        print(f"minari:{args.minari}: {n_transitions} transitions")
+    for split, path in paths.items():
+        save(path, splits[split])
+        print(f"{path}: {len(splits[split]['terminals']) - splits[split]['terminals'].sum()} transitions")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    from zoo.cli import run  # which needs this module
+
+    return run(build_parser(), _write, argv)
 
 
 if __name__ == "__main__":

@@ -172,7 +172,7 @@ def test_a_signal_in_the_last_evaluation_ends_the_run_and_the_report_is_made_lat
     assert said == "saved after 4 of 4 updates; to resume:"
     assert not find_run(Path("logs"), "proq", ENV).map.exists()
     assert main(resume.split()[3:]) == 0
-    assert "Success on" in capsys.readouterr().out
+    assert f"Success on {ENV}\n" in capsys.readouterr().out
     assert find_run(Path("logs"), "proq", ENV, 2).map.is_file()
 
 

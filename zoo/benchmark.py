@@ -52,9 +52,15 @@ def build_parser() -> argparse.ArgumentParser:
         epilog="Ctrl-C stops the runs, and the same command goes on with them.",
     )
     parser.add_argument("--env", nargs="+", metavar="ID", help="datasets (default: the eight PointMaze sets)")
-    parser.add_argument("--seeds", nargs="+", type=int, metavar="N", help=f"(default: {' '.join(map(str, SEEDS))})")
     parser.add_argument(
-        "--episodes", type=int, default=EPISODES, metavar="N", help="of each task, for each way of acting (%(default)s)"
+        "--seeds", nargs="+", type=int, metavar="N", help=f"of training (default: {' '.join(map(str, SEEDS))})"
+    )
+    parser.add_argument(
+        "--episodes",
+        type=int,
+        default=EPISODES,
+        metavar="N",
+        help="of each task, for each way of acting (default: %(default)s)",
     )
     parser.add_argument(
         "--jobs",
@@ -64,8 +70,7 @@ def build_parser() -> argparse.ArgumentParser:
     )
     # Given to the processes of a grid, for the record.
     parser.add_argument("--side-by-side", type=int, default=1, help=argparse.SUPPRESS)
-    add_common_arguments(parser)
-    parser.set_defaults(num_threads=1)
+    add_common_arguments(parser, "agents and logs of the runs are in DIR/benchmark", num_threads=1)
     add_dataset_arguments(parser)
 
     group = parser.add_argument_group("hyperparameters")
@@ -85,7 +90,9 @@ def build_parser() -> argparse.ArgumentParser:
     group.add_argument("-n", "--n-timesteps", type=int, metavar="N", help="updates (default: the preset's)")
 
     group = parser.add_argument_group("results")
-    group.add_argument("--out", type=Path, default=OUT, metavar="DIR", help="folder of the results (%(default)s)")
+    group.add_argument(
+        "--out", type=Path, default=OUT, metavar="DIR", help="folder of the results (default: %(default)s)"
+    )
     group.add_argument(
         "--report",
         action=argparse.BooleanOptionalAction,

@@ -76,8 +76,18 @@ def check_device(device: str) -> None:
         raise ValueError(f"--device {device} is not available here ({str(error).splitlines()[0]}); try cpu") from error
 
 
-def add_common_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add ``--algo``, ``-f``, ``--device``, ``--num-threads`` and ``--verbose``."""
+def add_common_arguments(
+    parser: argparse.ArgumentParser,
+    holds: str = "runs are in DIR/<algo>/<env>_<number>",
+    num_threads: int | None = None,
+) -> None:
+    """
+    Add ``--algo``, ``-f``, ``--device``, ``--num-threads`` and ``--verbose``.
+
+    :param parser: to add them to
+    :param holds: what the command keeps in the log folder, for the help
+    :param num_threads: the default; ``None`` leaves it to PyTorch
+    """
     parser.add_argument("--algo", choices=ALGOS, default="proq", help="algorithm (default: %(default)s)")
     parser.add_argument(
         "-f",
@@ -85,12 +95,22 @@ def add_common_arguments(parser: argparse.ArgumentParser) -> None:
         type=Path,
         default=DEFAULT_LOG_FOLDER,
         metavar="DIR",
-        help="runs are in DIR/<algo>/<env>_<number> (default: %(default)s)",
+        help=f"{holds} (default: %(default)s)",
     )
     parser.add_argument("--device", default="auto", help="cpu, cuda, cuda:1 ...; auto takes a GPU if there is one")
-    parser.add_argument("--num-threads", type=int, metavar="N", help="CPU threads for PyTorch (default: its choice)")
     parser.add_argument(
-        "--verbose", type=int, default=1, metavar="{0,1,2}", help="0: quiet, 1: normal, 2: also tracebacks"
+        "--num-threads",
+        type=int,
+        default=num_threads,
+        metavar="N",
+        help=f"CPU threads for PyTorch (default: {num_threads or 'its choice'})",
+    )
+    parser.add_argument(
+        "--verbose",
+        type=int,
+        default=1,
+        metavar="{0,1,2}",
+        help="0: quiet, 1: normal, 2: also tracebacks (default: %(default)s)",
     )
 
 
@@ -142,9 +162,11 @@ def print_table(title: str, header: Sequence[str], rows: Sequence[Sequence[objec
     :param header: names of the columns
     :param rows: cells, converted with ``str``
     """
-    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD)
+    console = Console(markup=False, highlight=False)
+    console.print(title, soft_wrap=True)  # within the table it would be broken to the table's width
+    table = Table(box=box.SIMPLE_HEAD)
     for number, name in enumerate(header):
         table.add_column(name, justify="right" if number else "left", overflow="fold")
     for row in rows:
         table.add_row(*(str(cell) for cell in row))
-    Console(markup=False, highlight=False).print(table)
+    console.print(table)

@@ -52,22 +52,28 @@ def build_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--env", required=True, metavar="ID", help="dataset, as for zoo.train")
     parser.add_argument("-n", "--n-timesteps", type=int, metavar="N", help="updates of a trial (default: the entry's)")
-    add_common_arguments(parser)
+    add_common_arguments(parser, "journal and best entry are in DIR/optuna")
     add_dataset_arguments(parser)
     group = parser.add_argument_group("search")
-    group.add_argument("--n-trials", type=int, default=20, metavar="N", help="trials of this process (%(default)s)")
-    group.add_argument("--study-name", metavar="NAME", help="(default: the dataset's name)")
+    group.add_argument(
+        "--n-trials", type=int, default=20, metavar="N", help="trials of this process (default: %(default)s)"
+    )
+    group.add_argument("--study-name", metavar="NAME", help="of the study to begin or go on with (default: --env's)")
     group.add_argument(
         "--storage",
         metavar="FILE",
         help="journal file, or the URL of a database; share it to share the study (default: <log folder>/optuna/)",
     )
     group.add_argument(
-        "--n-evaluations", type=int, default=4, metavar="N", help="of a trial's actor, to prune it (%(default)s)"
+        "--n-evaluations",
+        type=int,
+        default=4,
+        metavar="N",
+        help="of a trial's actor, to prune it (default: %(default)s)",
     )
-    group.add_argument("--eval-episodes", type=int, default=5, metavar="N", help="of each task (%(default)s)")
-    group.add_argument("--sampler", choices=SAMPLERS, default="tpe", help="(default: %(default)s)")
-    group.add_argument("--pruner", choices=PRUNERS, default="median", help="(default: %(default)s)")
+    group.add_argument("--eval-episodes", type=int, default=5, metavar="N", help="of each task (default: %(default)s)")
+    group.add_argument("--sampler", choices=SAMPLERS, default="tpe", help="what to try next (default: %(default)s)")
+    group.add_argument("--pruner", choices=PRUNERS, default="median", help="what to give up (default: %(default)s)")
     group.add_argument(
         "--n-startup-trials", type=int, default=10, metavar="N", help="random and not pruned (default: %(default)s)"
     )

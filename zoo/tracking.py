@@ -29,7 +29,7 @@ class WandbWriter(KVWriter):
         try:
             self._run = wandb.init(dir=str(folder), **kwargs)
         except wandb.Error as error:
-            raise ValueError(f"--track: {error}; `wandb login`, or set WANDB_MODE=offline") from error
+            raise ValueError(f"--track: {str(error).rstrip('.')}; or set WANDB_MODE=offline") from error
 
     def write(self, key_values: dict[str, Any], key_excluded: dict[str, tuple[str, ...]], step: int = 0) -> None:
         values = {key: value for key, value in key_values.items() if isinstance(value, numbers.Number | np.generic)}

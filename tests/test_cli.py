@@ -1,0 +1,39 @@
+from __future__ import annotations
+
+import argparse
+from importlib import import_module
+
+import pytest
+
+from zoo.cli import print_table, run
+
+COMMANDS = ("train", "enjoy", "benchmark", "optimize", "generate")
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_help_explains_every_option_and_tells_its_default(name: str) -> None:
+    for action in import_module(f"zoo.{name}").build_parser()._actions:
+        if action.help == argparse.SUPPRESS or "--help" in action.option_strings:
+            continue
+        assert action.help, action.option_strings
+        if isinstance(action.default, int | float) and not isinstance(action.default, bool):
+            assert "(default: " in action.help and "its choice" not in action.help, action.option_strings
+
+
+def test_a_long_title_of_a_table_stays_on_its_line(capsys: pytest.CaptureFixture[str]) -> None:
+    title = "Success on " + "long-" * 20 + "v0 [a]"
+    print_table(title, ("task", "sampled"), [(1, "100.0%")])
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == title
+    assert [line.split() for line in lines if line.strip()][1:] == [["task", "sampled"], ["─" * 16], ["1", "100.0%"]]
+
+
+@pytest.mark.parametrize(("raised", "code"), [(KeyboardInterrupt(), 130), (ValueError("not\nso"), 1)])
+def test_what_ends_a_command_is_said_in_one_line(
+    raised: BaseException, code: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def command(args: argparse.Namespace) -> None:
+        raise raised
+
+    assert run(argparse.ArgumentParser(prog="tool"), command, []) == code
+    assert capsys.readouterr().err == ("interrupted\n" if code == 130 else "tool: error: not so\n")

@@ -151,7 +151,7 @@ def test_map_agrees_with_the_agent(model):
 
 @pytest.fixture
 def figures(monkeypatch: pytest.MonkeyPatch) -> list[Figure]:
-    """The figures of learning curves that are drawn."""
+    """The figures that are drawn."""
     drawn: list[Figure] = []
 
     @contextmanager
@@ -160,7 +160,8 @@ def figures(monkeypatch: pytest.MonkeyPatch) -> list[Figure]:
             drawn.append(figure)
             yield figure
 
-    monkeypatch.setattr("zoo.curves.saved_figure", saved)
+    for module in ("curves", "drawing"):
+        monkeypatch.setattr(f"zoo.{module}.saved_figure", saved)
     return drawn
 
 
@@ -223,6 +224,22 @@ def test_band_covers_what_all_runs_have_and_is_students(tmp_path):
 def test_column_of_progress_skips_empty_rows(tmp_path):
     curve = read_curve(run_folder(tmp_path, "e_1", [0.5]), "train/loss")
     assert curve.updates.tolist() == [100, 200] and curve.values.tolist() == [3.5, 2.5]
+
+
+def test_odds_of_lotteries_that_share_an_exit_do_not_cover_each_other(tmp_path, figures):
+    out = tmp_path / "map.png"
+    assert main(["map", "--env", "pointmaze-teleport-stitch-v0", "-f", str(tmp_path / "none"), "--out", str(out)]) == 0
+    figures[0].draw_without_rendering()  # at the resolution that extents are measured in
+    boxes = [text.get_window_extent() for text in figures[0].axes[0].texts if "%" in text.get_text()]
+    assert len(boxes) == 6
+    assert not any(a.overlaps(b) for i, a in enumerate(boxes) for b in boxes[:i])
+
+
+def test_numbers_of_updates_are_short_but_not_silly(tmp_path, figures):
+    folder = run_folder(tmp_path, "e_1", [0.1, 0.2])
+    assert main(["curves", str(folder), "--out", str(tmp_path / "curves.png")]) == 0
+    label = figures[0].axes[0].xaxis.get_major_formatter()
+    assert [label(value) for value in (0, 250, 1000, 2500)] == ["0", "250", "1k", "2.5k"]
 
 
 @pytest.mark.parametrize(

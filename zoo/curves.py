@@ -156,7 +156,7 @@ def draw_curves(groups: Mapping[str, Sequence[Path]], path: str | Path, metric: 
         axes.set_xlim(left=0)
         axes.grid(alpha=0.3, linewidth=0.5)
         axes.spines[["top", "right"]].set_visible(False)
-        axes.xaxis.set_major_formatter(lambda value, _: f"{value / 1000:g}k" if value else "0")
+        axes.xaxis.set_major_formatter(lambda value, _: f"{value / 1000:g}k" if value >= 1000 else f"{value:g}")
         note = f"band: {CONFIDENCE:.0%} confidence interval of the mean over runs"
         several = any(len(runs) > 1 for runs in curves.values())
         figure.legend(loc="outside lower center", title=note if several else None, title_fontsize=7)

@@ -13,6 +13,7 @@ from matplotlib.collections import LineCollection
 from matplotlib.colors import LinearSegmentedColormap, LogNorm
 from matplotlib.image import AxesImage
 from matplotlib.patches import Circle
+from matplotlib.patheffects import withStroke
 from matplotlib.ticker import FuncFormatter
 
 from proq_agent import GoalDataset, ProQ
@@ -73,7 +74,8 @@ def draw_map(model: ProQ, path: str | Path, maze: MazeGeometry | None = None, ti
 
 
 def _draw_chance(axes: Axes, learned: LearnedMap) -> None:
-    """Lotteries: a circle around each entrance, and arrows to its exits with their odds."""
+    """Lotteries: a circle around each entrance, and arrows to its exits with their odds, one line a lottery."""
+    halo = [withStroke(linewidth=2, foreground="white")]
     for number, edge in enumerate(learned.model.chance_edges):
         colour = COLOURS[number % len(COLOURS)]
         entrance = learned.in_plane(np.array(edge["entrance"]))
@@ -82,8 +84,10 @@ def _draw_chance(axes: Axes, learned: LearnedMap) -> None:
             arrow = {"arrowstyle": "->", "color": colour, "lw": 1.0, "connectionstyle": "arc3,rad=0.15"}
             axes.annotate("", tuple(place), tuple(entrance), arrowprops=arrow, zorder=5)
             # Lotteries share their exits: each writes on a line of its own.
-            at, unit = (4, 4 + 8 * number), "offset points"
-            axes.annotate(f"{odds:.0%}", tuple(place), at, textcoords=unit, color=colour, fontsize=7, zorder=6)
+            axes.annotate(
+                f"{odds:.0%}", tuple(place), (7, 9 * number), textcoords="offset points",
+                color=colour, fontsize=7, fontweight="bold", path_effects=halo, zorder=6,
+            )  # fmt: skip
 
 
 def draw_comparison(

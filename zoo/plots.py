@@ -135,7 +135,7 @@ def build_parser() -> argparse.ArgumentParser:
         sub.add_argument("--goal", type=float, nargs="+", metavar="X", help="x and y, or a whole point of goal space")
         sub.add_argument("--task", type=int, metavar="K", help="start and goal of the environment's task K")
         sub.add_argument("--seed", type=int, default=0, metavar="N", help="of the task's noise (default: %(default)s)")
-    of_compare.add_argument("--without", type=Path, metavar="FILE", help="an agent trained without the barrier")
+    of_compare.add_argument("--without", type=Path, metavar="FILE", help="an agent of zoo.train -params barrier:false")
     of_compare.add_argument(
         "--updates",
         type=int,

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -33,12 +34,18 @@ def _one_thread() -> None:
     th.set_num_threads(1)
 
 
+@pytest.fixture(autouse=True)
+def _same_code_in_other_processes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They too know the tiny environment, and run the packages beside these tests, whichever are installed."""
+    tests = Path(__file__).parent
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(map(str, (tests, tests.parent))))
+
+
 @pytest.fixture
 def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty current directory with a dataset in it; other processes know the tiny environment too."""
+    """An empty current directory with a dataset in it."""
     np.savez(tmp_path / "data.npz", **tiny_arrays())  # type: ignore[arg-type]
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent))
     return tmp_path
 
 

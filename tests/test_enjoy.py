@@ -178,6 +178,6 @@ def test_bad_input_is_one_clear_line(logs, tmp_path, monkeypatch, capsys, option
 @pytest.mark.slow
 def test_as_a_process(logs):
     command = [sys.executable, "-m", "zoo.enjoy", "--env", ENV, "-f", str(logs), "--n-episodes", "1"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300, cwd=Path(__file__).parent)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
     assert "success" in done.stdout

@@ -189,7 +189,7 @@ def test_the_command_that_resumes_has_all_options() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupted_process_saves_and_says_how_to_resume(workplace: Path, number: int) -> None:
-    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parent), "OMP_NUM_THREADS": "1"}
+    environment = os.environ | {"OMP_NUM_THREADS": "1"}
     options = command("-n", 100_000, "--eval-freq", -1, "--save-freq", -1, "--log-interval", 5)
     process = subprocess.Popen(
         [sys.executable, "-m", "zoo.train", *options],
@@ -215,7 +215,7 @@ def test_an_interrupted_process_saves_and_says_how_to_resume(workplace: Path, nu
 
 @pytest.mark.slow
 def test_the_command_line_as_a_process(workplace: Path) -> None:
-    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parent), "OMP_NUM_THREADS": "1"}
+    environment = os.environ | {"OMP_NUM_THREADS": "1"}
     options = command("-n", 4, "-P")
     done = subprocess.run(
         [sys.executable, "-m", "zoo.train", *options], env=environment, capture_output=True, text=True, timeout=300

@@ -48,7 +48,10 @@ def test_the_agent_reaches_goals_in_three_dimensions() -> None:
         n_keypoints=200,  # a volume takes more of them than a plane
         max_hop=8.0,
         reach=2.0,
+        caution=1.0,
         temperature=10.0,
+        map_fraction=0.6,
+        actor_fraction=0.4,
         discount=0.9,
         value_near_share=0.3,
         far_offset=100.0,
@@ -66,9 +69,9 @@ def test_the_agent_reaches_goals_in_three_dimensions() -> None:
             "n_fourier_features": 64,
             "fourier_scale": 1.0,
         },
-    ).learn(2500, log_interval=None)
+    ).learn(3500, log_interval=None)
     sampled, deterministic = (
         evaluate_tasks(model, lambda _: DroneReach(), [NO_TASK], 100, deterministic=mode, seed=1).success_rate
         for mode in (False, True)
     )
-    assert sampled >= 0.9 and deterministic >= 0.85
+    assert sampled >= 0.9 and deterministic >= 0.9

@@ -215,7 +215,7 @@ def _download(path: Path, progress: bool) -> None:
         total = response.length
         with (
             atomic_file(path) as file,
-            tqdm(total=total, desc=path.name, unit="B", unit_scale=True, disable=not progress) as bar,
+            tqdm(total=total, desc=path.name, unit="B", unit_scale=True, disable=None if progress else True) as bar,
         ):
             while chunk := response.read(1 << 20):
                 file.write(chunk)

@@ -134,7 +134,7 @@ def generate(
     :param val_episodes: validation episodes, by default a tenth of the training episodes, the official share
     :param noise: standard deviation of the behaviour's Gaussian noise on each axis of the action
     :param workers: processes to use; with more than one, a script needs the usual ``if __name__ == "__main__"``
-    :param progress: show a progress bar
+    :param progress: show a progress bar in a terminal
     :return: for ``train`` and ``val``, the arrays of the file, its ``generated_by`` included
     """
     if dataset_id not in GENERATED_IDS:
@@ -154,7 +154,8 @@ def generate(
 
     origins = [Provenance(dataset_id, s, seed, n, noise) for s, n in zip(SPLITS, (episodes, val_episodes), strict=True)]
     jobs = [_Job(origin, first) for origin in origins for first in range(0, origin.episodes, EPISODES_PER_JOB)]
-    with tqdm(total=episodes + val_episodes, desc=dataset_id, unit="episode", disable=not progress) as bar:
+    hidden = None if progress else True  # None: unless in a terminal
+    with tqdm(total=episodes + val_episodes, desc=dataset_id, unit="episode", disable=hidden) as bar:
         parts: dict[str, list[Arrays]] = {split: [] for split in SPLITS}
         for job, part in zip(jobs, _run(jobs, min(workers, len(jobs))), strict=True):
             parts[job.origin.split].append(part)

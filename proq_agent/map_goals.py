@@ -2,12 +2,66 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import torch as th
 
+from proq_agent.dataset import GoalBatch, GoalDataset
 from proq_agent.policies import ProQPolicy
 
 # Random states that goals are chosen from: the more, the nearer is the nearest; of those within a hop a few will do.
 N_NEAR, N_HOPS = 128, 48
+
+
+@dataclass(frozen=True)
+class MapGoals:
+    """
+    Which goals of a batch the map chooses; the others stay as the dataset drew them.
+
+    :param value_map_share: share of the value goals, see :func:`nearest_on_map`
+    :param actor_map_share: share of the actor goals, see :func:`within_hop`
+    :param max_hop: longest hop
+    """
+
+    value_map_share: float
+    actor_map_share: float
+    max_hop: float
+
+    def __post_init__(self) -> None:
+        for name in ("value_map_share", "actor_map_share"):
+            if not 0.0 <= getattr(self, name) <= 1.0:
+                raise ValueError(f"{name} must lie in [0, 1], got {getattr(self, name)!r}")
+
+    def choose(
+        self,
+        batch: GoalBatch,
+        policy: ProQPolicy,
+        dataset: GoalDataset,
+        generator: th.Generator | None,
+        *,
+        learns_map: bool,
+        learns_actor: bool,
+    ) -> None:
+        """
+        Replace goals of a batch, in its last rows: the dataset draws near goals for the first ones.
+
+        :param batch: changed in place
+        :param policy: holds the map
+        :param dataset: goals are its states
+        :param generator: source of randomness
+        :param learns_map: whether value goals matter
+        :param learns_actor: whether actor goals matter
+        """
+        n = len(batch.observations)
+        if learns_map and self.value_map_share:
+            last = slice(n - round(self.value_map_share * n), None)
+            candidates = dataset.random_goals(N_NEAR, generator)
+            batch.value_goals[last] = nearest_on_map(policy, batch.achieved_goals[last], candidates)
+        if learns_actor and self.actor_map_share:
+            last = slice(n - round(self.actor_map_share * n), None)
+            states, ahead = batch.achieved_goals[last], batch.actor_goals[last]
+            candidates = dataset.random_goals(N_HOPS, generator)
+            batch.actor_goals[last] = within_hop(policy, states, candidates, ahead, self.max_hop, generator)
 
 
 @th.no_grad()

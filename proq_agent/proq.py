@@ -17,7 +17,7 @@ from proq_agent.chance_edges import ChanceEdge, cluster_chance
 from proq_agent.dataset import GoalBatch, GoalDataset, GoalSampling
 from proq_agent.goal_spaces import action_space_of, check_goal_spaces, check_observation, observation_space_of
 from proq_agent.keypoints import diagnose_keypoints, move_keypoints, place_keypoints, settle_keypoints
-from proq_agent.map_goals import N_HOPS, N_NEAR, nearest_on_map, within_hop
+from proq_agent.map_goals import MapGoals
 from proq_agent.map_graph import MapGraph
 from proq_agent.multipliers import Multipliers
 from proq_agent.navigator import Navigator, Plan
@@ -237,6 +237,7 @@ class ProQ(OfflineAlgorithm):
         self._sampling = GoalSampling(
             self.discount, self.value_near_share, self.actor_near_share, self.near_candidates, self.value_time_share
         )
+        self._map_goals = MapGoals(self.value_map_share, self.actor_map_share, self.max_hop)
         self._map_loss = th.compile(self._map_objective) if self.compile else self._map_objective
         self._actor_loss = th.compile(self._actor_objective) if self.compile else self._actor_objective
         self.set_random_seed(self.seed)
@@ -252,15 +253,8 @@ class ProQ(OfflineAlgorithm):
         for name in (*positive, "keypoint_learning_rate", "multiplier_learning_rate"):
             if not getattr(self, name) > 0:
                 raise ValueError(f"{name} must be positive, got {getattr(self, name)!r}")
-        for name in (
-            "reach",
-            "caution",
-            "temperature",
-            "close_margin",
-            "repel_strength",
-            "repel_range",
-            "keypoint_start",
-        ):
+        non_negative = ("reach", "caution", "temperature", "close_margin")
+        for name in (*non_negative, "repel_strength", "repel_range", "keypoint_start"):
             if not getattr(self, name) >= 0:
                 raise ValueError(f"{name} must not be negative, got {getattr(self, name)!r}")
         if self.stochastic not in ("plan", "ignore"):
@@ -272,9 +266,6 @@ class ProQ(OfflineAlgorithm):
                 raise ValueError(f"{name} must lie in (0, 1], got {getattr(self, name)!r}")
         if self.map_fraction + self.actor_fraction < 1.0:
             raise ValueError("map_fraction and actor_fraction must add up to 1 or more: in between nothing is learned")
-        for name in ("value_map_share", "actor_map_share"):
-            if not 0.0 <= getattr(self, name) <= 1.0:
-                raise ValueError(f"{name} must lie in [0, 1], got {getattr(self, name)!r}")
         if self.value_near_share + self.value_time_share + self.value_map_share > 1.0:
             raise ValueError("value_near_share, value_time_share and value_map_share must add up to 1 at most")
         if not 0.0 < self.compliance < 1.0:
@@ -349,10 +340,14 @@ class ProQ(OfflineAlgorithm):
         progress = 1.0 - self._current_progress_remaining
         map_end = round(self.map_fraction * total)
         actor_start = min(round((1.0 - self.actor_fraction) * total), map_end)
-        batch = self._sample(learns_map=self.num_timesteps < map_end, learns_actor=self.num_timesteps >= actor_start)
+        learns_map, learns_actor = self.num_timesteps < map_end, self.num_timesteps >= actor_start
+        batch = self.dataset.sample(self.batch_size, self.generator, self._sampling)
+        self._map_goals.choose(
+            batch, self.policy, self.dataset, self.generator, learns_map=learns_map, learns_actor=learns_actor
+        )
         # Both losses of the map as it is now, before either is descended on.
-        learned = self._map_loss(batch) if self.num_timesteps < map_end else None
-        if self.num_timesteps >= actor_start:
+        learned = self._map_loss(batch) if learns_map else None
+        if learns_actor:
             located = learned.located if learned else locate(self.policy, batch)
             loss, metrics = self._actor_loss(batch, located)
             rate = self.lr_schedule((1.0 - progress) / self.actor_fraction)
@@ -366,27 +361,6 @@ class ProQ(OfflineAlgorithm):
             if self.num_timesteps + 1 == map_end < total:  # the map is finished
                 settle_keypoints(self.policy, self.dataset.achieved_goals)
         self._n_updates += 1
-
-    def _sample(self, learns_map: bool, learns_actor: bool) -> GoalBatch:
-        assert self.dataset is not None
-        batch = self.dataset.sample(self.batch_size, self.generator, self._sampling)
-        # The last rows: the first ones may have been drawn near in coordinates or in time.
-        if learns_map and self.value_map_share:
-            last = slice(self.batch_size - round(self.value_map_share * self.batch_size), None)
-            candidates = self.dataset.random_goals(N_NEAR, self.generator)
-            batch.value_goals[last] = nearest_on_map(self.policy, batch.achieved_goals[last], candidates)
-        if learns_actor and self.actor_map_share:
-            last = slice(self.batch_size - round(self.actor_map_share * self.batch_size), None)
-            candidates = self.dataset.random_goals(N_HOPS, self.generator)
-            batch.actor_goals[last] = within_hop(
-                self.policy,
-                batch.achieved_goals[last],
-                candidates,
-                otherwise=batch.actor_goals[last],
-                max_hop=self.max_hop,
-                generator=self.generator,
-            )
-        return batch
 
     def _descend(
         self, optimizer: th.optim.Optimizer, loss: th.Tensor, metrics: losses.Metrics, learning_rate: float

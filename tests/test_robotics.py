@@ -124,12 +124,20 @@ def test_a_misspelt_name_gets_a_suggestion(tmp_path: Path) -> None:
         load("PointMaze_Lareg-v3", dataset_dir=tmp_path)
 
 
+@pytest.fixture
+def minari_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where Minari keeps its datasets in this test."""
+    pytest.importorskip("minari")
+    folder = tmp_path / "minari"
+    folder.mkdir()
+    monkeypatch.setenv("MINARI_DATASETS_PATH", str(folder))
+    return folder
+
+
 @pytest.mark.filterwarnings("ignore::UserWarning")  # Minari asks for metadata
 def test_a_minari_dataset_of_the_same_episodes_is_the_same(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, few: None, capsys: pytest.CaptureFixture[str]
+    minari_folder: Path, few: None, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    pytest.importorskip("minari")
-    monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path))
     arrays = generate(SMALL_ID)["train"]
     env, name = make_goal_env(SMALL_ID), "proq/umaze-v0"
     assert main(["--env", SMALL_ID, "--workers", "1", "--minari", name]) == 0
@@ -153,19 +161,17 @@ def test_a_minari_dataset_of_the_same_episodes_is_the_same(
 
 @pytest.mark.filterwarnings("ignore::UserWarning")  # Minari asks for metadata
 def test_minari_datasets_are_replaced_on_demand_and_not_begun_under_a_bad_name(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, few: None, capsys: pytest.CaptureFixture[str]
+    minari_folder: Path, monkeypatch: pytest.MonkeyPatch, few: None, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    pytest.importorskip("minari")
-    monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path))
     command = ["--env", SMALL_ID, "--workers", "1", "--minari"]
     assert main([*command, "no version"]) == 1
     assert "Malformed dataset ID: no version" in capsys.readouterr().err
-    assert not list(tmp_path.iterdir())
+    assert not list(minari_folder.iterdir())
     assert main([*command, "proq/umaze-v0"]) == 0
-    capsys.readouterr()
-    assert main([*command, "proq/umaze-v0", "--seed", "1"]) == 1
-    captured = capsys.readouterr()
-    assert "give --overwrite" in captured.err and "episode/s" not in captured.err  # found out at once
+    with monkeypatch.context() as patched:  # found out at once
+        patched.setattr(zoo.generate, "generate", lambda *_, **__: pytest.fail("made before the name was checked"))
+        assert main([*command, "proq/umaze-v0", "--seed", "1"]) == 1
+    assert "give --overwrite" in capsys.readouterr().err
     assert main([*command, "proq/umaze-v0", "--seed", "1", "--overwrite"]) == 0
     expected = generate(SMALL_ID, seed=1)["train"]["observations"]
     np.testing.assert_array_equal(GoalDataset.from_minari("proq/umaze-v0").observations, expected)
@@ -173,11 +179,8 @@ def test_minari_datasets_are_replaced_on_demand_and_not_begun_under_a_bad_name(
 
 @pytest.mark.filterwarnings("ignore::UserWarning")  # Minari asks for metadata
 def test_the_same_agent_is_trained_from_a_file_and_through_minari(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, few: None
+    tmp_path: Path, minari_folder: Path, few: None
 ) -> None:
-    pytest.importorskip("minari")
-    monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path / "minari"))
-    (tmp_path / "minari").mkdir()
     assert main(["--env", SMALL_ID, "--workers", "1", "--minari", "proq/umaze-v0"]) == 0
     assert main(["--env", SMALL_ID, "--workers", "1", "--out", str(tmp_path / f"{SMALL_ID}.npz")]) == 0
     options = ["-n", "6", "--eval-freq", "-1", "--eval-episodes", "1", "--device", "cpu", "-f", str(tmp_path / "logs")]

@@ -8,12 +8,12 @@ import pytest
 
 import zoo
 from proq_agent import ProQ
-from proq_agent.checkpoint import read_archive
-from proq_agent.evaluation import evaluate_tasks
+from proq_agent.common.archive import read_archive
+from proq_agent.common.evaluation import evaluate_tasks
 from wrappers import make_goal_env
-from zoo.generate import DATASET_IDS
+from zoo.data.catalogue import DATASET_IDS
 
-AGENTS = sorted((Path(zoo.__file__).parent / "agents").glob("*.zip"))
+AGENTS = sorted((Path(zoo.__file__).parent / "agents").glob("*/*.zip"))
 EASIEST_TASK = {"medium": 3, "large": 3, "giant": 5, "teleport": 3}  # the one with the shortest route
 
 

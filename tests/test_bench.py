@@ -12,7 +12,7 @@ import pytest
 import torch as th
 
 from zoo.bench import SECTIONS, build, main, matrix_products, walks
-from zoo.timing import Stopwatch, interleaved, ratio
+from zoo.benchmarking.timing import Stopwatch, interleaved, ratio
 
 
 def test_every_section_is_printed_with_its_targets(capsys: pytest.CaptureFixture[str]) -> None:

@@ -15,8 +15,8 @@ from tiny_goal import ENV, NAME, TINY_PARAMS
 
 from proq_agent import ProQ
 from zoo.benchmark import ABLATION_ENV, ABLATIONS, _grid, build_parser, main
+from zoo.benchmarking.results import read_results
 from zoo.config import load_hyperparams
-from zoo.results_csv import read_results
 
 
 def command(*more: Any, seeds: tuple[int, ...] = (1,), n: int = 6, params: tuple[str, ...] = TINY_PARAMS) -> list[str]:

@@ -25,7 +25,7 @@ from stable_baselines3.common.monitor import Monitor
 from tiny_goal import TinyGoalEnv, tiny_model
 
 from proq_agent import ProQ
-from proq_agent.callbacks import ProgressBar, StopOnSignal, TaskEvalCallback
+from proq_agent.common.callbacks import ProgressBar, StopOnSignal, TaskEvalCallback
 
 
 class CountCalls(BaseCallback):

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from proq_agent.chance_graph import ChanceGraph
-from proq_agent.planner import KeypointGraph
+from proq_agent.planning.chance_graph import ChanceGraph
+from proq_agent.planning.graph import KeypointGraph
 
 INF = np.inf
 

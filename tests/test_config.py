@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from stable_baselines3.common.utils import LinearSchedule
 
 from proq_agent import ProQ
-from proq_agent.policies import ProQPolicy
+from proq_agent.proq.policies import ProQPolicy
 from zoo.config import DEFAULT_FILE, load_hyperparams, to_plain
-from zoo.generate import DATASET_IDS
+from zoo.data.catalogue import DATASET_IDS
 
 
 def write(folder: Path, text: str) -> Path:

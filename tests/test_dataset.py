@@ -11,7 +11,7 @@ from gymnasium import spaces
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from proq_agent.dataset import TIME_WINDOW, GoalDataset, GoalSampling
+from proq_agent.common.dataset import TIME_WINDOW, GoalDataset, GoalSampling
 
 
 def numbered(lengths: list[int], **kwargs) -> GoalDataset:

@@ -11,10 +11,10 @@ from tiny_goal import ENV, TinyGoalEnv, tiny_model
 
 import zoo
 from zoo.enjoy import main
-from zoo.find_agent import check_environment
-from zoo.learned_map import LearnedMap
-from zoo.run_folder import env_name
-from zoo.video import MapVideo
+from zoo.figures.learned_map import LearnedMap
+from zoo.figures.video import MapVideo
+from zoo.runs.agents import check_environment
+from zoo.runs.folder import env_name
 
 
 @pytest.fixture(scope="module")
@@ -102,14 +102,14 @@ def test_a_video_says_what_the_plan_costs(tmp_path, monkeypatch, cost, said):
 @pytest.mark.parametrize("options", [["--load-checkpoint", "90"], ["--load-last-checkpoint"], ["--exp-id", "1"], []])
 def test_chooses_the_agent_that_was_asked_for(logs, options):
     from zoo.enjoy import build_parser
-    from zoo.find_agent import load_agent
+    from zoo.runs.agents import load_agent
 
     args = build_parser().parse_args(["--env", ENV, "--folder", str(logs), *options])
     expected = {"90": 6, "--load-last-checkpoint": 9, "1": 3}.get(options[-1] if options else "", 12)
     assert load_agent(args).num_timesteps == expected
 
 
-SHIPPED = Path(zoo.__file__).parent / "agents" / "pointmaze-giant-navigate-v0.zip"
+SHIPPED = Path(zoo.__file__).parent / "agents" / "proq" / "pointmaze-giant-navigate-v0.zip"
 
 
 def test_an_agent_of_another_environment_is_refused_where_it_is_known(tmp_path, capsys):

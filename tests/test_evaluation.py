@@ -11,7 +11,7 @@ import torch as th
 from gymnasium import spaces
 from stable_baselines3 import SAC
 
-from proq_agent.evaluation import EnvPool, TaskResults, evaluate_tasks
+from proq_agent.common.evaluation import EnvPool, TaskResults, evaluate_tasks
 
 
 class Line(gym.Env):

@@ -13,8 +13,11 @@ import numpy as np
 import ogbench
 import pytest
 
-from zoo.generate import DATASET_IDS, OFFICIAL_COUNTS, Provenance, atomic_file, generate, main, save
-from zoo.maze_behaviour import Cell, get_maze, rollout
+from proq_agent.common.files import atomic_file
+from zoo.data.catalogue import DATASET_IDS, OFFICIAL_COUNTS, Provenance
+from zoo.data.generation import generate, save
+from zoo.data.pointmaze import Cell, get_maze, rollout
+from zoo.generate import main
 
 MAZES = ("medium", "large", "giant", "teleport")
 SMALL_ID = "pointmaze-medium-stitch-v0"

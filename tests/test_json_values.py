@@ -14,7 +14,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from stable_baselines3.common.utils import ConstantSchedule, FloatSchedule, LinearSchedule
 
-from proq_agent.json_values import CheckpointError, from_json_value, space_from_json, space_to_json, to_json_value
+from proq_agent.common.json_values import (
+    CheckpointError,
+    from_json_value,
+    space_from_json,
+    space_to_json,
+    to_json_value,
+)
 
 
 def assert_same(actual: Any, expected: Any) -> None:

@@ -7,7 +7,7 @@ import math
 import pytest
 import torch as th
 
-from proq_agent import losses
+from proq_agent.proq import losses
 
 
 def test_representation_loss_of_two_latents():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch as th
 
-from proq_agent.map_goals import nearest_on_map, within_hop
+from proq_agent.proq.map_goals import nearest_on_map, within_hop
 
 
 def distance(policy, one: th.Tensor, other: th.Tensor) -> th.Tensor:

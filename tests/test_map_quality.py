@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch as th
 
-from zoo.map_quality import map_quality
-from zoo.maze_geometry import MazeGeometry
+from zoo.figures.map_quality import map_quality
+from zoo.figures.maze_geometry import MazeGeometry
 
 # Two free cells of side 4 side by side, with centres (4, 4) and (8, 4).
 MAZE = MazeGeometry(

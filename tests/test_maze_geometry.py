@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from wrappers import make_goal_env
-from zoo.maze_geometry import MazeGeometry
+from zoo.figures.maze_geometry import MazeGeometry
 
 
 @pytest.fixture(scope="module")

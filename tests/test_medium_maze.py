@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from proq_agent import GoalDataset, ProQ
-from proq_agent.evaluation import evaluate_both
+from proq_agent.common.evaluation import evaluate_both
 from wrappers import make_goal_env
 from zoo.config import load_hyperparams
-from zoo.generate import generate
+from zoo.data.generation import generate
 
 ID = "pointmaze-medium-navigate-v0"
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 import torch as th
 
-from proq_agent.multipliers import Multipliers
+from proq_agent.quasimetric.multipliers import Multipliers
 
 
 def test_a_multiplier_rises_while_violated_and_falls_while_satisfied():

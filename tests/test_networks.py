@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 import torch as th
 
-from proq_agent.networks import MLP, FourierFeatures, Standardise
+from proq_agent.common.networks import MLP, FourierFeatures, Standardise
 
 
 def test_residual_layers_add_their_input():

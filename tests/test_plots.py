@@ -13,12 +13,12 @@ from tiny_goal import TINY, tiny_arrays, tiny_model
 
 import zoo
 from proq_agent import GoalDataset, ProQ
-from zoo.canvas import saved_figure
-from zoo.curves import Curve, mean_and_band, read_curve, read_trainings
-from zoo.drawing import _draw_chance
-from zoo.learned_map import LearnedMap
+from zoo.figures.canvas import saved_figure
+from zoo.figures.curves import Curve, mean_and_band, read_curve, read_trainings
+from zoo.figures.learned_map import LearnedMap
+from zoo.figures.maps import _draw_chance
 from zoo.plots import draw_map, main
-from zoo.run_folder import RunFolder
+from zoo.runs.folder import RunFolder
 
 
 @pytest.fixture(scope="module")
@@ -160,8 +160,8 @@ def figures(monkeypatch: pytest.MonkeyPatch) -> list[Figure]:
             drawn.append(figure)
             yield figure
 
-    for module in ("curves", "drawing"):
-        monkeypatch.setattr(f"zoo.{module}.saved_figure", saved)
+    for module in ("curves", "maps"):
+        monkeypatch.setattr(f"zoo.figures.{module}.saved_figure", saved)
     return drawn
 
 
@@ -263,7 +263,7 @@ def test_numbers_of_updates_are_short_but_not_silly(tmp_path, figures):
 )
 def test_bad_input_is_one_clear_line(agent, tmp_path, monkeypatch, capsys, command, words):
     monkeypatch.chdir(tmp_path)
-    shipped = Path(zoo.__file__).parent / "agents" / "pointmaze-giant-navigate-v0.zip"
+    shipped = Path(zoo.__file__).parent / "agents" / "proq" / "pointmaze-giant-navigate-v0.zip"
     assert main([*(part.format(agent=agent, shipped=shipped) for part in command), "--out", "figure.png"]) == 1
     error = capsys.readouterr().err.strip()
     assert words in error and "\n" not in error

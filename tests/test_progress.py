@@ -10,7 +10,7 @@ from grid_maze import GridMaze
 from test_end_to_end import SMALL
 
 from proq_agent import ProQ
-from proq_agent.progress import Progress, ProgressMonitor
+from proq_agent.planning.progress import Progress, ProgressMonitor
 from wrappers import KeypointGoal
 
 RING = """

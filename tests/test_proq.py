@@ -19,9 +19,9 @@ from stable_baselines3.common.logger import configure
 from stable_baselines3.common.monitor import Monitor
 
 from proq_agent import GoalDataset, ProQ
-from proq_agent.checkpoint import CheckpointError
-from proq_agent.keypoints import settle_keypoints
-from proq_agent.objectives import locate
+from proq_agent.common.archive import CheckpointError
+from proq_agent.proq.keypoints import settle_keypoints
+from proq_agent.proq.objectives import locate
 
 
 def parameters(model: ProQ) -> dict[str, th.Tensor]:

@@ -10,7 +10,7 @@ from stable_baselines3.common.env_checker import check_env as check_sb3_env
 from stable_baselines3.common.utils import LinearSchedule
 
 from proq_agent import ProQ
-from proq_agent.evaluation import NO_TASK, evaluate_tasks
+from proq_agent.common.evaluation import NO_TASK, evaluate_tasks
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")  # the checker would like a registered id

@@ -8,9 +8,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from zoo.generate import DATASET_IDS
-from zoo.report import PAPER, ablation_table, confidence_interval, draw_success, success_table, write_report
-from zoo.results_csv import Result, grouped, read_results, write_results
+from zoo.benchmarking.report import (
+    PAPER,
+    ablation_table,
+    confidence_interval,
+    draw_success,
+    success_table,
+    write_report,
+)
+from zoo.benchmarking.results import Result, grouped, read_results, write_results
+from zoo.data.catalogue import DATASET_IDS
 
 GIANT, MEDIUM = "pointmaze-giant-stitch-v0", "pointmaze-medium-navigate-v0"
 ROW = Result(

@@ -11,17 +11,20 @@ import numpy as np
 import pytest
 from tiny_goal import TINY_PARAMS
 
+import zoo.data.generation
 import zoo.generate
 from proq_agent import GoalDataset, ProQ
 from wrappers import make_goal_env
 from zoo import train
-from zoo.datasets import load, load_validation
-from zoo.generate import ROBOTICS_IDS, Provenance, generate, main, save
-from zoo.run_folder import find_run
-from zoo.tasks import environment_id, make_task_env
+from zoo.data.catalogue import ROBOTICS_IDS, Provenance
+from zoo.data.generation import generate, save
+from zoo.data.load import load, load_validation
+from zoo.data.tasks import environment_id, make_task_env
+from zoo.generate import main
+from zoo.runs.folder import find_run
 
 robotics = pytest.importorskip("gymnasium_robotics")
-from zoo.robotics_behaviour import get_maze, rollout  # noqa: E402
+from zoo.data.robotics import get_maze, rollout  # noqa: E402
 
 SMALL_ID = "PointMaze_UMaze-v3"
 
@@ -29,7 +32,7 @@ SMALL_ID = "PointMaze_UMaze-v3"
 @pytest.fixture
 def few(monkeypatch: pytest.MonkeyPatch) -> None:
     """Datasets of a few short episodes by default."""
-    monkeypatch.setattr(zoo.generate, "ROBOTICS_COUNTS", (4, 2, 51))
+    monkeypatch.setattr(zoo.data.generation, "ROBOTICS_COUNTS", (4, 2, 51))
 
 
 @pytest.mark.parametrize("env_id", ROBOTICS_IDS)
@@ -196,7 +199,7 @@ def test_the_same_agent_is_trained_from_a_file_and_through_minari(
 
 
 def test_only_the_generator_knows_the_layout() -> None:
-    root = Path(zoo.generate.__file__).parents[1]
+    root = Path(zoo.data.generation.__file__).parents[2]
     sources = [path for package in ("proq_agent", "wrappers", "zoo") for path in (root / package).rglob("*.py")]
-    importing = re.compile(r"import\b.*\brobotics_behaviour|robotics_behaviour import")
-    assert [path.name for path in sources if importing.search(path.read_text())] == ["generate.py"]
+    importing = re.compile(r"from zoo.data import .*\brobotics\b|data\.robotics import")
+    assert [path.name for path in sources if importing.search(path.read_text())] == ["generation.py"]

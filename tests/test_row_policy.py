@@ -7,7 +7,7 @@ import pytest
 import torch as th
 from numpy.testing import assert_allclose
 
-from proq_agent.row_policy import Ends, RowPolicy
+from proq_agent.proq.row_policy import Ends, RowPolicy
 
 
 @pytest.mark.parametrize("n_fourier_features", [0, 6])
@@ -52,7 +52,7 @@ def test_it_sees_what_training_changes_in_place(tiny):
 
 def test_there_is_none_for_what_the_kernels_cannot_do(tiny, monkeypatch):
     assert RowPolicy.of(tiny(policy_kwargs={"symmetric": True, "hidden_sizes": [8]}).policy) is None
-    monkeypatch.setattr("proq_agent.row_policy.cpu_kernels", lambda: None)
+    monkeypatch.setattr("proq_agent.proq.row_policy.cpu_kernels", lambda: None)
     model = tiny()
     assert RowPolicy.of(model.policy) is None
     point = np.ones(2, dtype=np.float32)

@@ -10,7 +10,7 @@ from grid_maze import GridMaze
 from stable_baselines3.common.vec_env import DummyVecEnv, VecNormalize
 
 from proq_agent import GoalDataset, ProQ
-from proq_agent.policies import ProQPolicy
+from proq_agent.proq.policies import ProQPolicy
 
 
 def observation(n: int | None = None) -> dict[str, np.ndarray]:

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch as th
 
-from proq_agent.planner import KeypointGraph
-from proq_agent.snags import Snags
+from proq_agent.planning.graph import KeypointGraph
+from proq_agent.planning.snags import Snags
 
 
 @pytest.fixture

@@ -20,11 +20,11 @@ from tiny_goal import ENV, NAME, TINY_PARAMS, TinyGoalEnv, tiny_model
 
 import zoo
 from proq_agent import ProQ
-from proq_agent.evaluation import evaluate_both, evaluate_tasks
-from zoo.run_folder import RunFolder, create_run, describe_machine, find_run, git_commit
+from proq_agent.common.evaluation import evaluate_both, evaluate_tasks
+from zoo.runs.folder import RunFolder, create_run, describe_machine, find_run, git_commit
 from zoo.train import _resume_command, build_parser, main
 
-SHIPPED = Path(zoo.__file__).parent / "agents" / "pointmaze-giant-navigate-v0.zip"
+SHIPPED = Path(zoo.__file__).parent / "agents" / "proq" / "pointmaze-giant-navigate-v0.zip"
 
 
 def command(*more: Any, resume: Any = None) -> list[str]:
@@ -166,7 +166,7 @@ def test_a_signal_in_the_last_evaluation_ends_the_run_and_the_report_is_made_lat
         os.kill(os.getpid(), signal.SIGINT)
         return evaluate_both(*args, **kwargs)
 
-    monkeypatch.setattr("proq_agent.callbacks.evaluate_both", interrupted)
+    monkeypatch.setattr("proq_agent.common.callbacks.evaluate_both", interrupted)
     assert main(command("-n", 4, "--eval-freq", 4)) == 130
     *_, said, resume = capsys.readouterr().out.splitlines()
     assert said == "saved after 4 of 4 updates; to resume:"
@@ -386,22 +386,23 @@ def test_the_commit_is_not_that_of_a_repository_around(tmp_path: Path, monkeypat
     subprocess.run([*git, "init", "-q"], check=True)
     subprocess.run([*git, "commit", "-q", "--allow-empty", "-m", "x"], check=True)
     for place, known in ((tmp_path, True), (tmp_path / "site-packages", False)):
-        (place / "zoo").mkdir(parents=True)
-        monkeypatch.setattr("zoo.run_folder.__file__", str(place / "zoo" / "run_folder.py"))
+        (place / "zoo" / "runs").mkdir(parents=True)
+        monkeypatch.setattr("zoo.runs.folder.__file__", str(place / "zoo" / "runs" / "folder.py"))
         assert (describe_machine("cpu")["git_commit"] is not None) == known
 
 
 def test_results_that_a_benchmark_writes_do_not_make_its_code_another(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "zoo" / "results").mkdir(parents=True)
-    table, code = tmp_path / "zoo" / "results" / "table.md", tmp_path / "zoo" / "run_folder.py"
+    for folder in ("results", "runs"):
+        (tmp_path / "zoo" / folder).mkdir(parents=True)
+    table, code = tmp_path / "zoo" / "results" / "table.md", tmp_path / "zoo" / "runs" / "folder.py"
     for file in (table, code):
         file.write_text("before")
     git = ["git", "-c", "user.name=a", "-c", "user.email=a@b", "-C", str(tmp_path)]
     for command in (("init", "-q"), ("add", "."), ("commit", "-q", "-m", "x")):
         subprocess.run([*git, *command], check=True)
-    monkeypatch.setattr("zoo.run_folder.__file__", str(code))
+    monkeypatch.setattr("zoo.runs.folder.__file__", str(code))
     clean = git_commit()
     table.write_text("after")
     assert git_commit() == clean and clean is not None and "dirty" not in clean

@@ -9,8 +9,8 @@ import numpy as np
 from gymnasium import spaces
 
 from proq_agent import ProQ
-from proq_agent.navigator import Navigator, Plan
-from proq_agent.progress import Progress, ProgressMonitor
+from proq_agent.planning.navigator import Navigator, Plan
+from proq_agent.planning.progress import Progress, ProgressMonitor
 from wrappers.goal_dict import GOAL_KEYS
 
 

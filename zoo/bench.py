@@ -28,17 +28,17 @@ from stable_baselines3.common.utils import ConstantSchedule
 from stable_baselines3.sac.policies import MultiInputPolicy
 from torch import nn
 
-import proq_agent.proq
+import proq_agent.proq.proq
 from proq_agent import GoalDataset, ProQ
-from proq_agent.evaluation import TaskResults, evaluate_tasks
-from proq_agent.multipliers import Multipliers
-from proq_agent.planner import KeypointGraph
-from proq_agent.quasimetric import iqe
+from proq_agent.common.evaluation import TaskResults, evaluate_tasks
+from proq_agent.planning.graph import KeypointGraph
+from proq_agent.quasimetric.iqe import iqe
+from proq_agent.quasimetric.multipliers import Multipliers
+from zoo.benchmarking.timing import Stopwatch, interleaved, ratio, shown
 from zoo.cli import print_table, run
 from zoo.config import PRESETS, load_hyperparams
-from zoo.find_agent import shipped_agent
-from zoo.tasks import make_task_env, task_envs
-from zoo.timing import Stopwatch, interleaved, ratio, shown
+from zoo.data.tasks import make_task_env, task_envs
+from zoo.runs.agents import shipped_agent
 
 PROG = "python -m zoo.bench"
 HEADER = ("", "measured", "target")
@@ -140,7 +140,7 @@ def bench_updates(quick: bool) -> list[Row]:
             backward=(th.Tensor, "backward"),
             optimiser=(th.optim.Adam, "step"),
             multipliers=(Multipliers, "update"),
-            keypoints=(proq_agent.proq, "move_keypoints"),
+            keypoints=(proq_agent.proq.proq, "move_keypoints"),
         ):
             update(model, times)
         total = time.perf_counter() - begun
@@ -175,7 +175,7 @@ def matrix_products(model: ProQ) -> Callable[[], None]:
         if inputs[0].requires_grad:
             backward.append((gradient, weight))
 
-    move = proq_agent.proq.move_keypoints
+    move = proq_agent.proq.proq.move_keypoints
 
     def moving(*args: Any, **kwargs: Any) -> Any:
         nonlocal for_keypoints
@@ -186,7 +186,7 @@ def matrix_products(model: ProQ) -> Callable[[], None]:
             for_keypoints = False
 
     hooks = [m.register_forward_hook(see) for m in model.policy.modules() if isinstance(m, nn.Linear)]
-    with patch.object(proq_agent.proq, "move_keypoints", moving):
+    with patch.object(proq_agent.proq.proq, "move_keypoints", moving):
         update(model)
     for hook in hooks:
         hook.remove()

@@ -19,14 +19,14 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from zoo.benchmark_run import BenchmarkRun, summary, usable_cores
+from zoo.benchmarking.report import write_report
+from zoo.benchmarking.results import DEFAULT_VARIANT, read_results
+from zoo.benchmarking.run import BenchmarkRun, summary, usable_cores
+from zoo.benchmarking.side_by_side import Job, run_side_by_side
 from zoo.cli import add_common_arguments, add_dataset_arguments, given_options, run
 from zoo.config import PRESETS
-from zoo.generate import DATASET_IDS
-from zoo.report import write_report
-from zoo.results_csv import DEFAULT_VARIANT, read_results
-from zoo.side_by_side import Job, run_side_by_side
-from zoo.tasks import task_envs
+from zoo.data.catalogue import DATASET_IDS
+from zoo.data.tasks import task_envs
 
 PROG = "python -m zoo.benchmark"
 SEEDS = (100, 200, 300)

@@ -20,8 +20,8 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from zoo.datasets import SOURCES
-from zoo.generate import DEFAULT_DATASET_DIR
+from zoo.data.catalogue import DEFAULT_DATASET_DIR
+from zoo.data.load import SOURCES
 
 ALGOS = ("proq",)
 DEFAULT_LOG_FOLDER = Path("logs")
@@ -115,7 +115,7 @@ def add_common_arguments(
 
 
 def add_dataset_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the three options of :func:`zoo.datasets.load`: where a dataset comes from."""
+    """Add the three options of :func:`zoo.data.load.load`: where a dataset comes from."""
     group = parser.add_argument_group("dataset")
     group.add_argument(
         "--dataset-dir",

@@ -16,7 +16,7 @@ from stable_baselines3.common.utils import LinearSchedule
 from stable_baselines3.common.vec_env import VecEnv
 
 from proq_agent import ProQ
-from proq_agent.policies import ProQPolicy
+from proq_agent.proq.policies import ProQPolicy
 
 DEFAULT_FILE = Path(__file__).parent / "hyperparams" / "proq.yml"
 PRESETS = ("tuned", "paper")

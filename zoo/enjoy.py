@@ -16,14 +16,14 @@ import numpy as np
 
 from proq_agent import ProQ
 from wrappers import GoalDict
-from zoo.canvas import check_suffix
 from zoo.cli import add_common_arguments, run
-from zoo.drawing import Trajectory, draw_trajectories
-from zoo.find_agent import add_agent_arguments, load_agent
-from zoo.learned_map import LearnedMap
-from zoo.maze_geometry import MazeGeometry
-from zoo.tasks import make_task_env
-from zoo.video import MapVideo, check_video
+from zoo.data.tasks import make_task_env
+from zoo.figures.canvas import check_suffix
+from zoo.figures.learned_map import LearnedMap
+from zoo.figures.maps import Trajectory, draw_trajectories
+from zoo.figures.maze_geometry import MazeGeometry
+from zoo.figures.video import MapVideo, check_video
+from zoo.runs.agents import add_agent_arguments, load_agent
 
 
 def play(

@@ -24,15 +24,15 @@ from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.utils import LinearSchedule
 
 from proq_agent import ProQ
-from proq_agent.dataset import GoalDataset
-from proq_agent.evaluation import EnvPool, evaluate_both
+from proq_agent.common.dataset import GoalDataset
+from proq_agent.common.evaluation import EnvPool, evaluate_both
+from proq_agent.common.files import atomic_file
 from zoo.cli import add_common_arguments, add_dataset_arguments, run
 from zoo.config import N_TIMESTEPS, load_hyperparams, to_plain
-from zoo.datasets import load
-from zoo.generate import atomic_file
-from zoo.run_folder import env_name
-from zoo.tasks import environment_id, task_envs
-from zoo.training import actor_start
+from zoo.data.load import load
+from zoo.data.tasks import environment_id, task_envs
+from zoo.runs.folder import env_name
+from zoo.runs.training import actor_start
 
 if TYPE_CHECKING:
     import optuna

@@ -16,15 +16,15 @@ from pathlib import Path
 import numpy as np
 
 from proq_agent import ProQ
-from zoo import drawing
-from zoo.canvas import check_suffix
 from zoo.cli import add_common_arguments, add_dataset_arguments, run
-from zoo.curves import SUCCESS, draw_curves
-from zoo.datasets import load
-from zoo.find_agent import add_agent_arguments, check_environment, load_agent
-from zoo.maze_geometry import MazeGeometry
-from zoo.run_folder import list_runs, split_name
-from zoo.tasks import make_task_env
+from zoo.data.load import load
+from zoo.data.tasks import make_task_env
+from zoo.figures import maps
+from zoo.figures.canvas import check_suffix
+from zoo.figures.curves import SUCCESS, draw_curves
+from zoo.figures.maze_geometry import MazeGeometry
+from zoo.runs.agents import add_agent_arguments, check_environment, load_agent
+from zoo.runs.folder import list_runs, split_name
 
 
 def draw_map(model: ProQ, path: str | Path, env_id: str | None = None, title: str | None = None) -> None:
@@ -36,7 +36,7 @@ def draw_map(model: ProQ, path: str | Path, env_id: str | None = None, title: st
     :param env_id: if it is a maze, its walls are drawn
     :param title: above the picture
     """
-    drawing.draw_map(model, path, _maze(env_id), title)
+    maps.draw_map(model, path, _maze(env_id), title)
 
 
 def _maze(env_id: str | None) -> MazeGeometry | None:
@@ -53,21 +53,21 @@ def _plan(args: argparse.Namespace) -> None:
     goal = goal if args.goal is None else np.array(args.goal)
     if start is None or goal is None:
         raise ValueError("a plan needs --start X Y and --goal X Y, or --task K for those of a task")
-    drawing.draw_plan(load_agent(args), args.out, start, goal, _maze(args.env))
+    maps.draw_plan(load_agent(args), args.out, start, goal, _maze(args.env))
 
 
 def _distance(args: argparse.Namespace) -> None:
     goal = _task_ends(args)[1] if args.goal is None else np.array(args.goal)
     if goal is None:
         raise ValueError("a distance needs --goal X Y, or --task K for the goal of a task")
-    drawing.draw_distance(load_agent(args), args.out, goal, _maze(args.env))
+    maps.draw_distance(load_agent(args), args.out, goal, _maze(args.env))
 
 
 def _compare(args: argparse.Namespace) -> None:
     if args.without and args.env:
         check_environment(args.without, args.env)
     other = ProQ.load(args.without, device=args.device) if args.without else args.updates
-    drawing.draw_comparison(load_agent(args), args.out, other, _maze(args.env), args.titles)
+    maps.draw_comparison(load_agent(args), args.out, other, _maze(args.env), args.titles)
 
 
 def _coverage(args: argparse.Namespace) -> None:
@@ -75,7 +75,7 @@ def _coverage(args: argparse.Namespace) -> None:
         args.env, dataset_dir=args.dataset_dir, dataset_path=args.dataset_path, source=args.dataset_source
     )
     title = f"{args.env}: {info.transitions:,} transitions" if args.title is None else args.title
-    drawing.draw_coverage(dataset, args.out, _maze(args.env), title)
+    maps.draw_coverage(dataset, args.out, _maze(args.env), title)
 
 
 def _curves(args: argparse.Namespace) -> None:

@@ -19,11 +19,11 @@ import numpy as np
 from proq_agent import ProQ
 from zoo.cli import add_common_arguments, add_dataset_arguments, given_options, run
 from zoo.config import PRESETS, load_hyperparams
-from zoo.datasets import DatasetInfo, load
-from zoo.find_agent import check_environment
-from zoo.run_folder import RunFolder, check_folder, create_run, run_of
-from zoo.tasks import environment_id, task_envs
-from zoo.training import (
+from zoo.data.load import DatasetInfo, load
+from zoo.data.tasks import environment_id, task_envs
+from zoo.runs.agents import check_environment
+from zoo.runs.folder import RunFolder, check_folder, create_run, run_of
+from zoo.runs.training import (
     CHECKPOINTS,
     EPISODES_AT_THE_END,
     EPISODES_WHILE_TRAINING,

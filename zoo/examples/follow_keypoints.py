@@ -24,11 +24,12 @@ from stable_baselines3.common.torch_layers import BaseFeaturesExtractor
 from stable_baselines3.common.type_aliases import PolicyPredictor
 
 from proq_agent import GoalDataset, ProQ
-from proq_agent.evaluation import NO_TASK, evaluate_tasks
+from proq_agent.common.evaluation import NO_TASK, evaluate_tasks
 from wrappers import KeypointGoal, make_goal_env
 from zoo.cli import print_table, run
 from zoo.config import load_hyperparams
-from zoo.generate import ROBOTICS_IDS, generate
+from zoo.data.catalogue import ROBOTICS_IDS
+from zoo.data.generation import generate
 
 SCHOOL = "PointMaze_UMaze-v3"  # where SAC learns
 

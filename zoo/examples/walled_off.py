@@ -21,14 +21,14 @@ import numpy as np
 from matplotlib.patches import Rectangle
 
 from proq_agent import ProQ
-from proq_agent.navigator import Plan
+from proq_agent.planning.navigator import Plan
 from wrappers import GoalDict, make_goal_env
-from zoo.canvas import BLUE, GREEN, VERMILLION, figure_size, saved_figure
 from zoo.cli import add_common_arguments, print_table, run
-from zoo.drawing import draw_backdrop
-from zoo.find_agent import add_agent_arguments, load_agent
-from zoo.learned_map import LearnedMap
-from zoo.maze_geometry import MazeGeometry
+from zoo.figures.canvas import BLUE, GREEN, VERMILLION, figure_size, saved_figure
+from zoo.figures.learned_map import LearnedMap
+from zoo.figures.maps import draw_backdrop
+from zoo.figures.maze_geometry import MazeGeometry
+from zoo.runs.agents import add_agent_arguments, load_agent
 
 Box = tuple[np.ndarray, np.ndarray]
 

@@ -1,0 +1,294 @@
+"""Stable-Baselines3's base class for algorithms that learn from a dataset instead of an environment."""
+
+from __future__ import annotations
+
+import inspect
+import io
+import pathlib
+import sys
+import time
+import warnings
+from abc import abstractmethod
+from collections.abc import Iterable
+from typing import Any, ClassVar, TypeVar
+
+import torch as th
+from stable_baselines3.common import utils
+from stable_baselines3.common.base_class import BaseAlgorithm
+from stable_baselines3.common.callbacks import BaseCallback, CallbackList, ConvertCallback
+from stable_baselines3.common.policies import BasePolicy
+from stable_baselines3.common.type_aliases import GymEnv, MaybeCallback
+
+from proq_agent.common.archive import read_archive, write_archive
+from proq_agent.common.callbacks import ProgressBar
+from proq_agent.common.dataset import GoalDataset
+from proq_agent.common.json_values import (
+    CheckpointError,
+    from_json_value,
+    space_from_json,
+    space_to_json,
+    to_json_value,
+)
+
+SelfOffline = TypeVar("SelfOffline", bound="OfflineAlgorithm")
+
+_COUNTERS = ("num_timesteps", "_total_timesteps", "_n_updates", "_current_progress_remaining")
+_NOT_SAVED = {"env", "device", "dataset", "tensorboard_log", "stats_window_size", "verbose", "_init_setup_model"}
+_SAVED_APART = {"self", "policy", "observation_space", "action_space"}
+
+
+class OfflineAlgorithm(BaseAlgorithm):
+    """
+    Learns by calling :meth:`train` once for each time step, so that ``num_timesteps`` counts gradient updates.
+
+    An environment is optional. A subclass keeps each constructor argument as an attribute of the same name, which is
+    how they are saved, and names in ``learned`` the plain values that belong to the agent, in ``stateful`` and
+    ``generators`` what is kept besides the policy to resume exactly.
+    """
+
+    dataset: GoalDataset | None = None
+    training_restored = False  #: whether this was loaded from a file with all that exact resumption needs
+    learned: ClassVar[tuple[str, ...]] = ()
+    stateful: ClassVar[tuple[str, ...]] = ()
+    generators: ClassVar[tuple[str, ...]] = ()
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._metric_sums: dict[str, th.Tensor] = {}
+        self._metric_counts: dict[str, int] = {}
+
+    @abstractmethod
+    def train(self) -> None:
+        """One gradient update."""
+
+    @abstractmethod
+    def set_dataset(self, dataset: GoalDataset) -> None:
+        """Learn from these trajectories."""
+
+    def set_env(self, env: GymEnv, force_reset: bool = True) -> None:
+        """
+        Act in this environment from now on; offline, any number of parallel ones will do.
+
+        :param env: its spaces must be the model's
+        :param force_reset: as in SB3
+        """
+        env = self._wrap_env(env, self.verbose)
+        utils.check_for_correct_spaces(env, self.observation_space, self.action_space)
+        self.n_envs = env.num_envs
+        super().set_env(env, force_reset)
+
+    def learn(
+        self: SelfOffline,
+        total_timesteps: int,
+        callback: MaybeCallback = None,
+        log_interval: int | None = 1000,
+        tb_log_name: str = "offline",
+        reset_num_timesteps: bool = True,
+        progress_bar: bool = False,
+    ) -> SelfOffline:
+        """
+        Learn from the dataset for ``total_timesteps`` gradient updates.
+
+        :param total_timesteps: number of updates
+        :param callback: called after every update
+        :param log_interval: updates between two writes to the logger; ``None`` for none
+        :param tb_log_name: name of the run for TensorBoard
+        :param reset_num_timesteps: start counting from zero; ``False`` goes on where the model stands
+        :param progress_bar: show one
+        """
+        if self.dataset is None:
+            raise ValueError("there is nothing to learn from: pass dataset=... or call set_dataset() first")
+        total_timesteps, callback = self._setup_learn(
+            total_timesteps, callback, reset_num_timesteps, tb_log_name, progress_bar
+        )
+        callback.on_training_start(locals(), globals())
+        while self.num_timesteps < total_timesteps:
+            self.train()
+            self.num_timesteps += 1
+            callback.update_locals(locals())
+            if not callback.on_step():
+                break
+            if log_interval is not None and self.num_timesteps % log_interval == 0:
+                self.dump_logs()
+        callback.on_training_end()
+        return self
+
+    def _setup_learn(
+        self,
+        total_timesteps: int,
+        callback: MaybeCallback = None,
+        reset_num_timesteps: bool = True,
+        tb_log_name: str = "run",
+        progress_bar: bool = False,
+    ) -> tuple[int, BaseCallback]:
+        """As the base class does, but without an environment."""
+        self.start_time = time.time_ns()
+        if reset_num_timesteps:
+            self.num_timesteps = 0
+        else:
+            total_timesteps += self.num_timesteps
+        self._total_timesteps = total_timesteps
+        self._num_timesteps_at_start = self.num_timesteps
+        if not self._custom_logger:
+            self._logger = utils.configure_logger(self.verbose, self.tensorboard_log, tb_log_name, reset_num_timesteps)
+        return total_timesteps, self._init_callback(callback, progress_bar)
+
+    def _init_callback(self, callback: MaybeCallback, progress_bar: bool = False) -> BaseCallback:
+        """As the base class does, with a progress bar that needs no environment."""
+        if progress_bar:
+            callbacks = callback if isinstance(callback, list) else [callback]
+            wrapped = [c if isinstance(c, BaseCallback) else ConvertCallback(c) for c in callbacks]
+            callback = CallbackList([*wrapped, ProgressBar()])
+        return super()._init_callback(callback)
+
+    def _accumulate(self, metrics: dict[str, th.Tensor]) -> None:
+        """Sum on the device; only `dump_logs` waits for it."""
+        for name, value in metrics.items():
+            value = value.detach()
+            self._metric_sums[name] = self._metric_sums[name] + value if name in self._metric_sums else value
+            self._metric_counts[name] = self._metric_counts.get(name, 0) + 1
+
+    def dump_logs(self) -> None:
+        """Write what happened since the last call to the logger."""
+        elapsed = max((time.time_ns() - self.start_time) / 1e9, sys.float_info.epsilon)
+        self.logger.record("time/fps", int((self.num_timesteps - self._num_timesteps_at_start) / elapsed))
+        self.logger.record("time/time_elapsed", int(elapsed), exclude="tensorboard")
+        self.logger.record("time/total_timesteps", self.num_timesteps, exclude="tensorboard")
+        self.logger.record("train/n_updates", self._n_updates, exclude="tensorboard")
+        for name, total in self._metric_sums.items():
+            self.logger.record(f"train/{name}", (total / self._metric_counts[name]).item())
+        self._metric_sums, self._metric_counts = {}, {}
+        self.logger.dump(step=self.num_timesteps)
+
+    @classmethod
+    def _hyperparameter_names(cls) -> list[str]:
+        return [name for name in inspect.signature(cls.__init__).parameters if name not in _NOT_SAVED | _SAVED_APART]
+
+    @classmethod
+    def _default_policy(cls) -> type[BasePolicy]:
+        return cls.policy_aliases["MultiInputPolicy"]
+
+    def save(
+        self,
+        path: str | pathlib.Path | io.BufferedIOBase,
+        exclude: Iterable[str] | None = None,
+        include: Iterable[str] | None = None,
+    ) -> None:
+        """
+        Write the agent, and what exact resumption of its training needs, to one zip without pickled objects.
+
+        :param path: ``.zip`` is appended if there is no suffix; the file appears whole or not at all
+        :param exclude: ``["training"]`` leaves optimisers, multipliers and generators out: a smaller file, to act with
+        :param include: nothing else can be stored; here for SB3's signature
+        """
+        excluded = set(exclude or ()) - _NOT_SAVED
+        if excluded - {"training"}:
+            raise ValueError(f"only 'training' can be excluded, got {sorted(excluded)}")
+        if include:
+            raise ValueError(f"an agent's file has room for the agent alone, cannot include {sorted(include)}")
+        metadata = {
+            "algorithm": type(self).__name__,
+            "observation_space": space_to_json(self.observation_space),
+            "action_space": space_to_json(self.action_space),
+            "counters": {name: getattr(self, name) for name in _COUNTERS},
+            "learned": {name: to_json_value(getattr(self, name), name) for name in self.learned},
+        }
+        hyperparameters, pickled = {}, {}
+        for name in self._hyperparameter_names():
+            try:
+                hyperparameters[name] = to_json_value(getattr(self, name), name)
+            except ValueError:
+                pickled[name] = getattr(self, name)
+        if self.policy_class is not self._default_policy():
+            pickled["policy_class"] = self.policy_class
+        tensors: dict[str, Any] = {"policy": self.policy.state_dict()}
+        if "training" not in excluded:
+            tensors["training"] = self._training_state()
+        write_archive(path, metadata | {"hyperparameters": hyperparameters}, tensors, pickled)
+
+    def _training_state(self) -> dict[str, Any]:
+        state = {name: getattr(self, name).state_dict() for name in self.stateful}
+        generators = {name: getattr(self, name) for name in self.generators}
+        return state | {name: generator.get_state() for name, generator in generators.items() if generator is not None}
+
+    def _set_training_state(self, state: dict[str, Any]) -> None:
+        for name in self.stateful:
+            getattr(self, name).load_state_dict(state[name])
+        for name in self.generators:
+            try:
+                getattr(self, name).set_state(state[name])
+            except (RuntimeError, KeyError):
+                warnings.warn(
+                    f"the state of {name} is of another device; training will not resume exactly", stacklevel=3
+                )
+
+    @classmethod
+    def load(
+        cls: type[SelfOffline],
+        path: str | pathlib.Path | io.BufferedIOBase,
+        env: GymEnv | None = None,
+        device: th.device | str = "auto",
+        custom_objects: dict[str, Any] | None = None,
+        print_system_info: bool = False,
+        force_reset: bool = True,
+        *,
+        trust_pickle: bool = False,
+        **kwargs: Any,
+    ) -> SelfOffline:
+        """
+        Read an agent that :meth:`save` wrote. Nothing in the file is executed unless you say so.
+
+        :param path: the file; ``.zip`` may be left out
+        :param env: an environment to act in; its spaces must be the agent's
+        :param device: where to put it
+        :param custom_objects: hyperparameters to use instead of the saved ones, and ``policy_class``; ignores others
+        :param print_system_info: print the versions that the agent was saved with, and the present ones
+        :param force_reset: not used; here for SB3's signature
+        :param trust_pickle: also unpickle what could not be stored as plain data. Runs code of the file's author
+        :param kwargs: constructor arguments to change, as ``verbose`` or ``patience``; ``dataset`` to go on learning
+        :raises CheckpointError: if the file is damaged, foreign, of a newer version or of other spaces
+        """
+        archive = read_archive(path, device="cpu", trust_pickle=trust_pickle)
+        if print_system_info:
+            print("== Saved with ==", *(f"{k}: {v}" for k, v in archive.versions.items()), sep="\n")
+            utils.get_system_info()
+        if archive.metadata.get("algorithm") != cls.__name__:
+            raise CheckpointError(f"the file holds a {archive.metadata.get('algorithm')!r} agent, not {cls.__name__}")
+        known = {*cls._hyperparameter_names(), "policy_class"}
+        allowed = {*cls._hyperparameter_names(), "verbose", "tensorboard_log", "stats_window_size", "dataset"}
+        if kwargs.keys() - allowed:
+            raise ValueError(f"load() does not know {', '.join(sorted(kwargs.keys() - allowed))}")
+        given = {name: from_json_value(value) for name, value in archive.metadata["hyperparameters"].items()}
+        given |= archive.pickled
+        if given.keys() - known:
+            raise CheckpointError(f"unknown hyperparameters in the file: {', '.join(sorted(given.keys() - known))}")
+        given |= {name: value for name, value in (custom_objects or {}).items() if name in known} | kwargs
+        lost = [name for name in archive.skipped if name not in given]
+        if lost:
+            raise CheckpointError(
+                f"{', '.join(lost)} of this agent is stored as pickled code, which is not run by default; "
+                "pass it in custom_objects, or trust_pickle=True if you trust the author"
+            )
+        policy = given.pop("policy_class", cls._default_policy())
+        dataset = given.pop("dataset", None)
+        observation_space = space_from_json(archive.metadata["observation_space"])
+        action_space = space_from_json(archive.metadata["action_space"])
+        model = cls(policy, device=device, observation_space=observation_space, action_space=action_space, **given)
+        try:
+            model.policy.load_state_dict(archive.tensors["policy"])
+            model.training_restored = "training" in archive.tensors
+            if model.training_restored:
+                model._set_training_state(archive.tensors["training"])
+            for name in _COUNTERS:
+                setattr(model, name, archive.metadata["counters"][name])
+            for name in cls.learned:
+                setattr(model, name, from_json_value(archive.metadata["learned"][name]))
+        except (RuntimeError, KeyError, ValueError) as error:
+            raise CheckpointError(f"the file's tensors do not fit its hyperparameters: {error}") from error
+        if dataset is not None:
+            model.set_dataset(dataset)
+        if env is not None:
+            model.set_env(env)
+            assert model.env is not None
+            model.env.seed(model.seed)
+        return model

@@ -1,0 +1,79 @@
+"""The spaces of a goal environment, and observations that belong to them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch as th
+from gymnasium import spaces
+
+from proq_agent.common.dataset import GoalDataset
+
+GOAL_KEYS = ("observation", "achieved_goal", "desired_goal")
+
+
+def check_goal_spaces(observation_space: spaces.Space, action_space: spaces.Space) -> None:
+    """
+    :raises ValueError: if these are not the spaces of a goal environment with continuous, bounded actions
+    """
+    if not isinstance(observation_space, spaces.Dict) or not set(GOAL_KEYS) <= set(observation_space.spaces):
+        raise ValueError(
+            f"ProQ needs a Dict observation space with the keys {', '.join(GOAL_KEYS)}, got {observation_space}; "
+            "wrap the environment in wrappers.GoalDict"
+        )
+    for key in GOAL_KEYS:
+        space = observation_space[key]
+        if not isinstance(space, spaces.Box) or len(space.shape) != 1:
+            raise ValueError(f"ProQ needs a flat Box for {key!r}, got {space}; flatten it first")
+    if observation_space["achieved_goal"].shape != observation_space["desired_goal"].shape:
+        raise ValueError("achieved_goal and desired_goal must have the same shape: both are points in goal space")
+    if not isinstance(action_space, spaces.Box) or len(action_space.shape) != 1:
+        raise ValueError(f"ProQ needs a flat Box action space, got {action_space}")
+    if not np.isfinite([action_space.low, action_space.high]).all() or not (action_space.low < action_space.high).all():
+        raise ValueError(f"ProQ needs an action space with finite bounds, low < high, got {action_space}")
+
+
+def observation_space_of(dataset: GoalDataset) -> spaces.Dict:
+    """The space of a goal environment that the dataset could have come from, without bounds."""
+
+    def box(array: th.Tensor) -> spaces.Box:
+        return spaces.Box(-np.inf, np.inf, (array.shape[1],), np.float32)
+
+    goal = box(dataset.achieved_goals)
+    return spaces.Dict(observation=box(dataset.observations), achieved_goal=goal, desired_goal=goal)
+
+
+def action_space_of(dataset: GoalDataset) -> spaces.Box:
+    """The range of the actions in the dataset; the last row of a trajectory has none."""
+    actions = dataset.actions.cpu().numpy()[dataset.transition_rows]
+    low, high = actions.min(axis=0), actions.max(axis=0)
+    if not (low < high).all():
+        raise ValueError("an action dimension never changes in the dataset; give the action_space")
+    return spaces.Box(low, high, dtype=np.float32)
+
+
+def check_observation(observation: Any, space: spaces.Space) -> tuple[dict[str, np.ndarray], bool]:
+    """
+    Observations as float32 arrays with a batch axis, and whether there was none.
+
+    :raises ValueError: if a key is missing, a shape is wrong or a value is not finite
+    """
+    if not isinstance(observation, dict):
+        hint = "; from `obs, info = env.reset()` pass obs alone" if isinstance(observation, tuple) else ""
+        raise ValueError(f"predict() needs a dict with {', '.join(GOAL_KEYS)}, got {type(observation).__name__}{hint}")
+    missing = [key for key in GOAL_KEYS if key not in observation]
+    if missing:
+        raise ValueError(f"the observation has no {', '.join(missing)}; wrap the environment in wrappers.GoalDict")
+    arrays = {key: np.ascontiguousarray(observation[key], dtype=np.float32) for key in GOAL_KEYS}
+    single = arrays["observation"].ndim == 1
+    if single:
+        arrays = {key: array[None] for key, array in arrays.items()}
+    n = len(arrays["observation"])
+    for key, array in arrays.items():
+        expected = (n, *space[key].shape)  # type: ignore[index]
+        if array.shape != expected:
+            raise ValueError(f"the observation's {key} has shape {array.shape}, expected {expected}")
+        if not np.isfinite(array).all():
+            raise ValueError(f"the observation's {key} is not finite")
+    return arrays, single

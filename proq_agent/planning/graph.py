@@ -1,0 +1,409 @@
+"""Plans over the keypoints: a directed graph, its shortest paths, and what is closed in it for now."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from itertools import count
+from typing import NamedTuple
+
+import numpy as np
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import connected_components, floyd_warshall, shortest_path
+
+from proq_agent.planning.regions import Corner, Crosses, crosses_box, crosses_region
+
+# Elements of one temporary of a min-plus product: 2 MB of doubles, about a core's cache.
+_CHUNK = 1 << 18
+
+# Steps that a missed goal is worth, so that a plan's odds come first, even a billionth, and its length second.
+COST_OF_A_MISS = 1e9
+
+_Indices = int | Sequence[int] | np.ndarray
+
+
+class Routes(NamedTuple):
+    """What the graph knows about ``B`` goals; stale once :attr:`KeypointGraph.version` has changed."""
+
+    costs: np.ndarray  #: ``[B, K]`` cost-to-goal of each keypoint, inf where there is no route
+    successors: np.ndarray  #: ``[B, K]`` next node on the plan; ``K`` is the goal itself, -1 no route
+    odds: np.ndarray  #: ``[B, K]`` probability of reaching the goal, if hops can be relied on
+    trusted: np.ndarray  #: ``[B, K]`` bool: none of them is longer than ``trusted_hop``
+
+
+class Hops(NamedTuple):
+    """Where to go now, for ``B`` states."""
+
+    target: np.ndarray  #: ``[B]`` keypoint to head for; ``K`` is the goal itself
+    cost: np.ndarray  #: ``[B]`` estimated cost to go by that choice, inf if unknown
+    odds: np.ndarray  #: ``[B]`` probability of reaching the goal by hops that are trusted
+    arrived: np.ndarray  #: ``[B]`` bool: the goal is within ``reach``
+
+    @property
+    def fallback(self) -> np.ndarray:
+        """``[B]`` bool: the plan needs a hop beyond ``trusted_hop``, or there is none."""
+        return self.odds == 0.0
+
+
+class Connectivity(NamedTuple):
+    """How well the keypoints that are not blocked hang together."""
+
+    connected_pairs: float  #: share of the ordered pairs of keypoints with a route
+    n_components: int  #: number of strongly connected components
+
+
+class _Change(NamedTuple):
+    """One ``block`` (infinite cost) or ``penalise`` (finite cost) in force."""
+
+    nodes: np.ndarray
+    sources: np.ndarray
+    ends: np.ndarray
+    cost: float
+    tests: list[Crosses]
+
+
+class KeypointGraph:
+    """
+    Directed graph of ``K`` keypoints, whose hops are at most ``max_hop`` long wherever that is possible.
+
+    In the paper's symbols ``distances`` is ``d(z_i, z_j)``, ``max_hop`` τ and ``costs`` ``D*``. The learned
+    ``d`` obeys the triangle inequality, so no route is shorter than the direct hop: only the cut makes a plan.
+    All-pairs shortest paths are computed once; a goal is one more node, added by a min-plus product in O(K²).
+
+    Where the cut leaves no route, longer hops bridge the gaps: each costs more than any way without one, and the more
+    the longer it is, so that a plan has few of them and short ones. Where a goal is walled off altogether, the plan is
+    to go to the nearest keypoint that is not blocked, at cost inf, or if there is none, to the goal itself.
+    :attr:`Hops.fallback` says so in either case.
+
+    :param distances: ``[K, K]`` directed distances from row to column; inf where there is no edge
+    :param max_hop: longest hop that is trusted, the first and the last included
+    :param reach: a keypoint at most this far is reached, and its successor becomes the target
+    :param points: ``[K, goal_dim]`` keypoints in goal space; needed only to block by box or region
+    :param barred: nodes that no plan may use, whatever is blocked or unblocked
+    :param caution: a hop as long as ``max_hop`` costs 1 + caution times its length, shorter ones proportionally less on
+        top. Of many learned distances a search for the shortest finds those that are too short, above all around
+        corners; long hops are the less reliable ones
+    """
+
+    def __init__(
+        self,
+        distances: np.ndarray,
+        max_hop: float,
+        reach: float = 0.0,
+        points: np.ndarray | None = None,
+        caution: float = 0.0,
+        barred: _Indices = (),
+    ) -> None:
+        self.distances = np.array(distances, dtype=np.float64)  # a copy: the caller may go on training
+        if self.distances.ndim != 2 or not 0 < len(self.distances) == self.distances.shape[1]:
+            raise ValueError(f"distances must be square, [K, K] with K >= 1, got {self.distances.shape}.")
+        if not (self.distances >= 0).all():
+            raise ValueError("distances hold negative or NaN entries; use inf where there is no edge.")
+        if not (max_hop > 0 and reach >= 0 and caution >= 0):
+            raise ValueError(
+                f"max_hop must be positive, reach and caution non-negative, got {max_hop}, {reach} and {caution}."
+            )
+        self.n_nodes = len(self.distances)
+        self.max_hop = self.trusted_hop = float(max_hop)  # what plans keep to, and what their odds rely on
+        self.reach = float(reach)
+        self.caution = float(caution)
+        self.points = None if points is None else np.array(points, dtype=np.float64)
+        if self.points is not None and (self.points.ndim != 2 or len(self.points) != self.n_nodes):
+            raise ValueError(f"points must be [{self.n_nodes}, goal_dim], got {self.points.shape}.")
+        self._barred = self._indices(barred, "barred")
+        self.version = 0  #: grows with every change; Routes of an older version are stale
+        self._changes: dict[int, _Change] = {}
+        self._handles = count()
+
+    # The next four are dropped by a change and computed when needed: several changes cost one pass.
+
+    @cached_property
+    def blocked(self) -> np.ndarray:
+        """``[K]`` keypoints that are barred or blocked now."""
+        mask = np.zeros(self.n_nodes, dtype=bool)
+        mask[self._barred] = True
+        for change in self._changes.values():
+            mask[change.nodes] = True
+        return mask
+
+    @cached_property
+    def weights(self) -> np.ndarray:
+        """``[K, K]`` cost of each edge now, inf where there is none or it is blocked."""
+        weights = self.hop_costs(self.distances)
+        for change in self._changes.values():
+            weights[change.sources, change.ends] += change.cost
+        weights[self.blocked] = np.inf
+        weights[:, self.blocked] = np.inf
+        np.fill_diagonal(weights, np.inf)
+        # A hop costs a trifle, less than the resolution of float32 distances, more than the rounding of float64
+        # sums: ties go to fewer hops, and as costs fall even along edges of length zero, no plan can cycle.
+        trusted = (self.distances <= self.max_hop) & np.isfinite(weights)
+        return weights + 1e-9 * weights.max(initial=1.0, where=trusted)
+
+    @property
+    def hops(self) -> np.ndarray:
+        """``[K, K]`` which edges are open and trusted."""
+        return (self.distances <= self.max_hop) & np.isfinite(self.weights)
+
+    @cached_property
+    def costs(self) -> np.ndarray:
+        """``[K, K]`` length of the shortest path from row to column, inf where there is none."""
+        # Masked, because in a plain array scipy takes entries near zero for missing edges.
+        return floyd_warshall(np.ma.masked_invalid(self.weights))
+
+    @cached_property
+    def longest_way(self) -> float:
+        """No way of trusted hops costs more, penalties aside."""
+        free = np.count_nonzero(~self.blocked)
+        return self.max_hop * (1.0 + self.caution) * (free + 1)
+
+    def hop_costs(self, distances: np.ndarray) -> np.ndarray:
+        """What hops of these lengths cost in a plan."""
+        costs = distances * (1.0 + self.caution / self.max_hop * distances) if self.caution else distances
+        return np.where(distances <= self.max_hop, costs, self.longest_way * (distances / self.max_hop) ** 2)
+
+    def routes(self, to_goal: np.ndarray, penalties: np.ndarray | float = 0.0) -> Routes:
+        """
+        Shortest routes from every keypoint to each goal.
+
+        :param to_goal: ``[B, K]`` (or ``[K]``) distances from each keypoint to each goal
+        :param penalties: likewise, what these last hops cost beyond their length
+        """
+        to_goal = np.atleast_2d(np.asarray(to_goal, dtype=np.float64))
+        if to_goal.ndim != 2 or to_goal.shape[1] != self.n_nodes or np.isnan(to_goal).any():
+            raise ValueError(f"to_goal must be [B, {self.n_nodes}] without NaN, got {to_goal.shape}.")
+        to_goal = np.where(self.blocked, np.inf, to_goal)
+        last_hop = self.hop_costs(to_goal) + penalties
+        # Taken off and added at the end: a last hop far longer than the edges would drown their differences.
+        offset = last_hop.min(axis=1, keepdims=True)
+        offset[np.isinf(offset)] = 0.0
+        last_hop -= offset
+        costs, _ = min_plus(self.costs, last_hop)
+        onward, successors = min_plus(self.weights, costs)
+        lengths = np.take_along_axis(self.distances, successors.T, axis=1).T
+        ends = last_hop <= onward
+        successors[ends] = self.n_nodes
+        successors[np.isinf(costs)] = -1
+        trusted = self._trusted(np.where(ends, to_goal, lengths), successors)
+        return Routes(costs + offset, successors, np.isfinite(costs).astype(np.float64), trusted)
+
+    def _trusted(self, lengths: np.ndarray, successors: np.ndarray) -> np.ndarray:
+        """``[B, K]`` whether no hop from a node to its successor and so on to the goal is beyond ``trusted_hop``."""
+        trusted = np.ones((len(lengths), self.n_nodes + 1), dtype=bool)  # the goal itself is last
+        trusted[:, :-1] = (lengths <= self.trusted_hop) & (successors >= 0)
+        while True:
+            onward = trusted[:, :-1] & np.take_along_axis(trusted, successors, axis=1)
+            if np.array_equal(onward, trusted[:, :-1]):
+                return onward
+            trusted[:, :-1] = onward
+
+    def next_hops(
+        self,
+        routes: Routes,
+        from_state: np.ndarray,
+        state_to_goal: np.ndarray,
+        penalties: np.ndarray | float = 0.0,
+        goal_penalties: np.ndarray | float = 0.0,
+    ) -> Hops:
+        """
+        Choose the next node for each state: the keypoint or the goal by which it is surest to arrive, then cheapest.
+
+        :param routes: routes to the goal of each state
+        :param from_state: ``[B, K]`` distances from each state to each keypoint
+        :param state_to_goal: ``[B]`` distance from each state to its own goal
+        :param penalties: ``[B, K]`` what the hops to the keypoints cost beyond their length
+        :param goal_penalties: ``[B]`` likewise, of the hop to the goal
+        """
+        goal = self.n_nodes
+        rows = np.arange(len(from_state))
+        first_hop = self.hop_costs(from_state) + penalties
+        costs, trusted = first_hop + routes.costs, routes.trusted & (from_state <= self.trusted_hop)
+        ranks = costs + COST_OF_A_MISS * ((1.0 - routes.odds) + ~trusted)
+        target = ranks.argmin(axis=1)
+        direct_cost, near = self.hop_costs(state_to_goal) + goal_penalties, state_to_goal <= self.trusted_hop
+        direct = direct_cost + COST_OF_A_MISS * ~near <= ranks[rows, target]
+        cost = np.where(direct, direct_cost, costs[rows, target])
+        odds = np.where(direct, near, (routes.odds * trusted)[rows, target])
+        target[direct] = goal
+        lost = np.isinf(cost)
+        if lost.any():
+            refuges = np.where(self._refuges(), first_hop[lost], np.inf)
+            nearest = refuges.argmin(axis=1)
+            target[lost] = np.where(np.isinf(refuges.min(axis=1)), goal, nearest)
+        if self.reach >= from_state.min():
+            for _ in range(goal):  # keypoints may lie so close that several are reached at once
+                keypoint = np.minimum(target, goal - 1)
+                onward = routes.successors[rows, keypoint]
+                reached = (from_state[rows, keypoint] <= self.reach) & (target < goal) & (onward >= 0)
+                if not reached.any():
+                    break
+                target = np.where(reached, onward, target)
+        return Hops(target, cost, odds, state_to_goal <= self.reach)
+
+    def path(self, routes: Routes, first: int) -> list[int]:
+        """
+        The whole plan of one state: the nodes to visit, from its next hop to the goal ``K``.
+
+        :param routes: routes to one goal
+        :param first: the next hop
+        :return: nodes that end with ``K``, or the next hop alone when there is no route from there
+        """
+        nodes = [int(first)]
+        while len(nodes) <= self.n_nodes and nodes[-1] < self.n_nodes:
+            onward = int(routes.successors[0, nodes[-1]])
+            if onward < 0:
+                break
+            nodes.append(onward)
+        return nodes
+
+    def block(
+        self,
+        *,
+        nodes: _Indices | None = None,
+        edges: Sequence[tuple[int, int]] | np.ndarray | None = None,
+        box: tuple[Corner, Corner] | None = None,
+        region: Callable[[np.ndarray], np.ndarray] | None = None,
+    ) -> int:
+        """
+        Close part of the map until :meth:`unblock`. Several blocks may be in force at once.
+
+        A box or region closes the keypoints inside it and the edges whose straight segment in goal space
+        passes through it. A box is tested exactly, however thin; a region at points 1/500 of the map apart.
+        Hops from a state or to a goal are not edges of the graph: see :meth:`mask_blocked`.
+
+        :param nodes: indices of keypoints
+        :param edges: pairs ``(i, j)``; only that direction is closed
+        :param box: ``(low, high)`` corners in goal space
+        :param region: predicate that maps points ``[N, goal_dim]`` to ``[N]`` bool
+        :return: handle for :meth:`unblock`
+        """
+        if nodes is None and edges is None and box is None and region is None:
+            raise ValueError("block() needs at least one of nodes, edges, box and region.")
+        closed = [self._indices([] if nodes is None else nodes, "nodes")]
+        pairs = self._indices([] if edges is None else edges, "edges")
+        if pairs.size and pairs.shape[-1] != 2:
+            raise ValueError(f"edges must be pairs (i, j), got an array of shape {pairs.shape}.")
+        pairs = pairs.reshape(-1, 2)
+        tests: list[Crosses] = []
+        if box is not None or region is not None:
+            if self.points is None:
+                raise ValueError("A box or region needs KeypointGraph(..., points=keypoints in goal space).")
+            if box is not None:
+                tests.append(crosses_box(*box, dim=self.points.shape[1]))
+            if region is not None:
+                tests.append(crosses_region(region, extent=float(np.ptp(self.points, axis=0).max())))
+            hops = np.argwhere(np.isfinite(self.distances))
+            starts, ends = self.points[hops[:, 0]], self.points[hops[:, 1]]
+            for crosses in tests:
+                closed.append(np.flatnonzero(crosses(self.points, self.points)))
+                pairs = np.concatenate([pairs, hops[crosses(starts, ends)]])
+        return self._add(_Change(np.concatenate(closed), pairs[:, 0], pairs[:, 1], np.inf, tests))
+
+    def penalise(self, i: _Indices, j: _Indices, cost: float) -> int:
+        """
+        Add ``cost`` to the edge (or edges) from ``i`` to ``j``, for an agent that makes no progress along it.
+
+        :return: handle for :meth:`unblock`; :meth:`clear_penalties` undoes all penalties
+        """
+        if not 0 <= cost < np.inf:
+            raise ValueError(f"A penalty must be finite and non-negative, got {cost}; block() closes edges.")
+        sources, ends = np.broadcast_arrays(self._indices(i, "i"), self._indices(j, "j"))
+        return self._add(_Change(np.empty(0, dtype=np.intp), sources, ends, float(cost), []))
+
+    def unblock(self, handle: int | None = None) -> None:
+        """
+        Undo one change, or all of them.
+
+        :param handle: what :meth:`block` or :meth:`penalise` returned; None for everything
+        """
+        if handle is not None and not self.in_force(handle):
+            raise ValueError(f"No block or penalty {handle} is in force; in force: {sorted(self._changes)}.")
+        self._drop(list(self._changes) if handle is None else [handle])
+
+    def in_force(self, handle: int) -> bool:
+        """Whether what :meth:`block` or :meth:`penalise` did has not been undone."""
+        return handle in self._changes
+
+    def clear_penalties(self) -> None:
+        """Undo every penalty; blocks stay."""
+        self._drop([handle for handle, change in self._changes.items() if change.cost < np.inf])
+
+    def mask_blocked(self, distances: np.ndarray, starts: np.ndarray, ends: np.ndarray) -> np.ndarray:
+        """
+        Distances with inf for the hops whose straight segment enters a blocked box or region.
+
+        For the hops that the graph cannot see: from states to keypoints, from keypoints to goals, from states
+        to goals. A hop that begins inside is kept, so that an agent caught there can leave.
+
+        :param distances: ``[...]`` lengths of the hops, returned as they are if no box or region is blocked
+        :param starts: ``[..., goal_dim]`` points; with ``ends`` they broadcast to the shape of ``distances``
+        :param ends: ``[..., goal_dim]`` points
+        """
+        tests = [test for change in self._changes.values() for test in change.tests]
+        if not tests:
+            return distances
+        dim = np.shape(ends)[-1]
+        starts, ends = (array.reshape(-1, dim) for array in np.broadcast_arrays(starts, ends))
+        entered = np.zeros(len(starts), dtype=bool)
+        for crosses in tests:
+            entered |= crosses(starts, ends) & ~crosses(starts, starts)
+        return np.where(entered.reshape(np.shape(distances)), np.inf, distances)
+
+    def connectivity(self, n_nodes: int | None = None) -> Connectivity:
+        """
+        Share of ordered pairs with a route, and the number of strongly connected components.
+
+        :param n_nodes: only among the first so many nodes
+        """
+        free = np.flatnonzero(~self.blocked[:n_nodes])
+        if not len(free):
+            return Connectivity(0.0, 0)
+        among = np.ix_(free, free)
+        trusted = csr_array(self.hops[among])
+        routed = np.isfinite(shortest_path(trusted, unweighted=True)).sum() - len(free)
+        n_components, _ = connected_components(trusted, connection="strong")
+        return Connectivity(float(routed / max(len(free) * (len(free) - 1), 1)), int(n_components))
+
+    def _refuges(self) -> np.ndarray:
+        """``[K]`` keypoints to go to when there is no route."""
+        return ~self.blocked
+
+    def _indices(self, values: _Indices | Sequence[tuple[int, int]], name: str) -> np.ndarray:
+        indices = np.atleast_1d(np.asarray(values))
+        if indices.size and not np.issubdtype(indices.dtype, np.integer):
+            raise ValueError(f"{name} must be integer indices of keypoints, got dtype {indices.dtype}.")
+        if indices.size and not (indices.min() >= 0 and indices.max() < self.n_nodes):
+            raise ValueError(f"{name} must be within 0..{self.n_nodes - 1}, got {indices.tolist()}.")
+        return indices.astype(np.intp)
+
+    def _add(self, change: _Change) -> int:
+        handle = next(self._handles)
+        self._changes[handle] = change
+        self._invalidate()
+        return handle
+
+    def _drop(self, handles: list[int]) -> None:
+        for handle in handles:
+            del self._changes[handle]
+        if handles:  # otherwise the plans that callers cached remain valid
+            self._invalidate()
+
+    def _invalidate(self) -> None:
+        self.version += 1
+        for name in ("blocked", "longest_way", "weights", "costs"):
+            self.__dict__.pop(name, None)
+
+
+def min_plus(matrix: np.ndarray, vectors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """``min_j matrix[k, j] + vectors[b, j]`` and its argmin, both ``[B, K]``, in bounded memory."""
+    n = len(matrix)
+    values = np.empty((len(vectors), n))
+    indices = np.empty((len(vectors), n), dtype=np.intp)
+    goals, rows = max(1, _CHUNK // n**2), max(1, _CHUNK // n)
+    for b in range(0, len(vectors), goals):
+        for k in range(0, n, rows):
+            sums = matrix[k : k + rows] + vectors[b : b + goals, None, :]
+            best = sums.argmin(axis=2)
+            indices[b : b + goals, k : k + rows] = best
+            values[b : b + goals, k : k + rows] = np.take_along_axis(sums, best[..., None], axis=2)[..., 0]
+    return values, indices

@@ -1,0 +1,99 @@
+"""Keypoints: states that spread over the reachable space like charged particles behind a barrier."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch as th
+
+from proq_agent.planning.graph import KeypointGraph
+from proq_agent.proq.losses import Metrics, barrier_loss, compliance_violation, repel_loss
+from proq_agent.proq.policies import ProQPolicy
+
+
+def place_keypoints(policy: ProQPolicy, goals: th.Tensor, generator: th.Generator | None) -> None:
+    """
+    Put the keypoints on random states of the data, and remember the data's bounding box.
+
+    :param policy: its keypoints are set; its goal scaler must be fitted
+    :param goals: ``[rows, goal_dim]``, every state as a point in goal space
+    :param generator: source of randomness
+    """
+    low, high = goals.aminmax(dim=0)
+    policy.keypoint_low.copy_(policy.goal_scaler(low))
+    policy.keypoint_high.copy_(policy.goal_scaler(high))
+    rows = th.randint(len(goals), (policy.n_keypoints,), generator=generator, device=goals.device)
+    policy.standard_keypoints.copy_(policy.goal_scaler(goals[rows]))
+
+
+def move_keypoints(
+    policy: ProQPolicy,
+    optimizer: th.optim.Optimizer,
+    multiplier: th.Tensor,
+    *,
+    strength: float,
+    reach: float,
+    compliance: float,
+) -> tuple[Metrics, th.Tensor]:
+    """
+    One descent step of the keypoints on L_kps = repulsion + barrier, with φ, d and ψ as they are.
+
+    :param policy: whose keypoints move
+    :param optimizer: over ``policy.standard_keypoints`` alone
+    :param multiplier: λ_kps, the weight of the barrier
+    :param strength: of the repulsion
+    :param reach: distance beyond which keypoints do not feel each other
+    :param compliance: δ; ψ should be 1 - δ on average
+    :return: metrics, and the violation that drives λ_kps
+    """
+    points = policy.standard_keypoints.detach().requires_grad_()
+    latents = policy.encode_standard(points)
+    embeddings = policy.embedder(latents)
+    logits = policy.classifier(latents).squeeze(-1)
+    repulsion, metrics = repel_loss(policy.quasimetric.pairwise(embeddings, embeddings), strength, reach)
+    barrier, barrier_metrics = barrier_loss(logits, multiplier)
+    (policy.standard_keypoints.grad,) = th.autograd.grad(repulsion + barrier, points)
+    optimizer.step()
+    with th.no_grad():
+        policy.standard_keypoints.copy_(
+            th.maximum(th.minimum(policy.standard_keypoints, policy.keypoint_high), policy.keypoint_low)
+        )
+    return metrics | barrier_metrics, compliance_violation(logits, compliance)
+
+
+@th.no_grad()
+def settle_keypoints(policy: ProQPolicy, goals: th.Tensor, chunk: int = 1 << 16) -> None:
+    """
+    Put every keypoint on the nearest state of the data: ψ is not right everywhere, and nobody can stand in a wall.
+
+    :param policy: whose keypoints move
+    :param goals: ``[rows, goal_dim]``, every state as a point in goal space
+    :param chunk: states that are compared at a time
+    """
+    keypoints = nearest = policy.standard_keypoints.detach()
+    least = th.full_like(keypoints[:, 0], th.inf)
+    for part in goals.split(chunk):
+        states = policy.goal_scaler(part)
+        distances, rows = th.cdist(keypoints, states).min(dim=1)
+        nearest = th.where((distances < least)[:, None], states[rows], nearest)
+        least = th.minimum(distances, least)
+    policy.standard_keypoints.copy_(nearest)
+
+
+@th.no_grad()
+def diagnose_keypoints(policy: ProQPolicy, graph: KeypointGraph) -> dict[str, float]:
+    """
+    How well the keypoints cover the space: is each in distribution, are they evenly spread, does the graph connect?
+
+    :param policy: whose keypoints are looked at
+    :param graph: built from them
+    """
+    logits = policy.classifier(policy.encode(policy.keypoints)).squeeze(-1)
+    apart = graph.distances[: policy.n_keypoints, : policy.n_keypoints].copy()
+    np.fill_diagonal(apart, np.inf)
+    nearest = apart.min(axis=1) if len(apart) > 1 else np.zeros(1)
+    return {
+        "in_distribution": float((logits > 0).float().mean()),
+        "nearest_mean": float(nearest.mean()),
+        "nearest_std": float(nearest.std()),
+        "connected_pairs": graph.connectivity(policy.n_keypoints).connected_pairs,
+    }

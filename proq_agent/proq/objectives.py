@@ -1,0 +1,108 @@
+"""What an update descends on: parts (A) and (C) of the paper's Algorithm 1; part (B) is in ``keypoints.py``."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch as th
+
+from proq_agent.common.dataset import GoalBatch
+from proq_agent.proq import losses
+from proq_agent.proq.policies import ProQPolicy
+from proq_agent.quasimetric.multipliers import Multipliers
+
+
+class Located(NamedTuple):
+    """Where the states and next states of a batch are on the map, without gradients."""
+
+    locations: th.Tensor  #: of the states
+    embeddings: th.Tensor  #: of the states
+    next_embeddings: th.Tensor
+
+
+class MapObjective(NamedTuple):
+    """The loss of the map, and what else it tells."""
+
+    loss: th.Tensor
+    violations: losses.Metrics  #: of the constraints, by multiplier
+    metrics: losses.Metrics
+    located: Located  #: the batch on this map
+
+
+@th.no_grad()
+def locate(policy: ProQPolicy, batch: GoalBatch) -> Located:
+    """Find a batch on the map."""
+    locations = policy.locate(th.cat([batch.achieved_goals, batch.next_achieved_goals]))
+    return Located(locations.chunk(2)[0], *policy.embed(locations).chunk(2))
+
+
+def map_objective(
+    policy: ProQPolicy,
+    batch: GoalBatch,
+    multipliers: Multipliers,
+    generator: th.Generator | None,
+    *,
+    close_margin: float,
+    far_offset: float,
+    far_scale: float,
+    far_focus: float,
+    compliance: float,
+) -> MapObjective:
+    """
+    Part (A), of φ, d and ψ: see :class:`~proq_agent.proq.proq.ProQ` for the parameters.
+
+    :param policy: the map
+    :param batch: transitions and value goals
+    :param multipliers: λ_dist and λ_ood
+    :param generator: draws the points between and beyond states of the data
+    """
+    states, next_states, value_goals = (
+        policy.goal_scaler(x) for x in (batch.achieved_goals, batch.next_achieved_goals, batch.value_goals)
+    )
+    between, beyond = th.rand(2, len(states), 1, generator=generator, device=states.device)
+    points = [
+        states,
+        next_states,
+        value_goals,
+        states + between * (value_goals - states),
+        states - beyond * (value_goals - states),
+    ]
+    z, z_next, z_value, z_between, z_beyond = policy.encode_standard(th.cat(points)).chunk(5)
+    here, following, goals = policy.embedder(th.cat([z, z_next, z_value])).chunk(3)
+    in_data, in_between, in_beyond = policy.classifier(th.cat([z, z_between, z_beyond])).squeeze(-1).chunk(3)
+
+    representation, metrics = losses.representation_loss(z)
+    close, close_metrics = losses.close_loss(policy.quasimetric(here, following), close_margin)
+    far, far_metrics = losses.far_loss(policy.quasimetric(here, goals), far_offset, far_scale, far_focus)
+    ood, ood_metrics = losses.ood_loss(in_data, in_between, in_beyond, multipliers["ood"])
+    loss = representation + multipliers["dist"] * close + far + ood
+    violations = {"dist": close, "ood": losses.compliance_violation(in_data, compliance)}
+    located = Located(
+        th.cat([z, states], dim=-1).detach(),
+        policy.with_coordinates(here, states).detach(),
+        policy.with_coordinates(following, next_states).detach(),
+    )
+    return MapObjective(loss, violations, metrics | close_metrics | far_metrics | ood_metrics | {"loss": loss}, located)
+
+
+def actor_objective(
+    policy: ProQPolicy, batch: GoalBatch, located: Located, temperature: float, generator: th.Generator | None
+) -> tuple[th.Tensor, losses.Metrics]:
+    """
+    Part (C), of the actor; the map is taken as it is.
+
+    :param policy: map and actor
+    :param batch: transitions and actor goals
+    :param located: the batch on the map
+    :param temperature: α
+    :param generator: draws the dropout masks
+    """
+    with th.no_grad():
+        targets = policy.locate(batch.actor_goals)
+        goals = policy.embed(targets)
+        distances = policy.distances(located.embeddings, goals)
+        next_distances = policy.distances(located.next_embeddings, goals)
+    mean, std = policy.action_distribution(batch.observations, located.locations, targets, generator)
+    actions = policy.scale_actions(batch.actions)
+    log_probs = th.distributions.Normal(mean, std, validate_args=False).log_prob(actions).sum(dim=-1)
+    return losses.awr_loss(log_probs, distances, next_distances, temperature)

@@ -1,0 +1,220 @@
+"""All that ProQ learns, as one module: the map of the goal space and the controller that follows it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch as th
+from gymnasium import spaces
+from stable_baselines3.common.policies import BasePolicy
+from stable_baselines3.common.type_aliases import PyTorchObs, Schedule
+from torch import nn
+
+from proq_agent.common.networks import MLP, FourierFeatures, Standardise
+from proq_agent.common.spaces import check_goal_spaces
+from proq_agent.quasimetric.iqe import Quasimetric
+
+# Locations vary by about one over the whole map, but by far less over the short ways that the actor goes.
+DIFFERENCE_GAIN = 5.0
+
+
+class ProQPolicy(BasePolicy):
+    """
+    Encoder φ, quasimetric d, classifier ψ, actor π and keypoints p_k, with the statistics that standardise inputs.
+
+    Called as a policy it is the controller alone: it heads straight for ``desired_goal``.
+
+    :param observation_space: Dict with ``observation``, ``achieved_goal`` and ``desired_goal``
+    :param action_space: bounded Box
+    :param lr_schedule: not used here: the algorithm owns the optimisers
+    :param n_keypoints: K
+    :param latent_dim: dimension of z = φ(s)
+    :param n_components: number of components of the quasimetric
+    :param component_size: number of intervals in each component
+    :param symmetric: make the distance symmetric, for comparison
+    :param hidden_sizes: hidden layers of all four networks
+    :param dropout: of the actor
+    :param n_fourier_features: random Fourier features appended to φ's input; 0 for none
+    :param fourier_scale: standard deviation of their frequencies, on standardised inputs
+    """
+
+    action_low: th.Tensor
+    action_high: th.Tensor
+    keypoint_low: th.Tensor
+    keypoint_high: th.Tensor
+    longest_step: th.Tensor
+
+    def __init__(
+        self,
+        observation_space: spaces.Space,
+        action_space: spaces.Space,
+        lr_schedule: Schedule | None = None,
+        *,
+        n_keypoints: int = 100,
+        latent_dim: int = 16,
+        n_components: int = 64,
+        component_size: int = 8,
+        symmetric: bool = False,
+        hidden_sizes: Sequence[int] = (512, 512, 512),
+        dropout: float = 0.1,
+        n_fourier_features: int = 0,
+        fourier_scale: float = 2.0,
+    ) -> None:
+        check_goal_spaces(observation_space, action_space)
+        super().__init__(observation_space, action_space)
+        self._sizes = {
+            "n_keypoints": n_keypoints,
+            "latent_dim": latent_dim,
+            "n_components": n_components,
+            "component_size": component_size,
+            "symmetric": symmetric,
+            "hidden_sizes": tuple(hidden_sizes),
+            "dropout": dropout,
+            "n_fourier_features": n_fourier_features,
+            "fourier_scale": fourier_scale,
+        }
+        self.generator: th.Generator | None = None  #: of sampled actions; None for PyTorch's own
+        for name, value in (
+            ("n_keypoints", n_keypoints),
+            ("latent_dim", latent_dim),
+            ("n_components", n_components),
+        ):
+            if value < 1:
+                raise ValueError(f"{name} must be at least 1, got {value}")
+        assert isinstance(observation_space, spaces.Dict) and isinstance(action_space, spaces.Box)
+        observation_dim = observation_space["observation"].shape[0]  # type: ignore[index]
+        goal_dim = observation_space["achieved_goal"].shape[0]  # type: ignore[index]
+        action_dim = action_space.shape[0]
+
+        self.observation_scaler = Standardise(observation_dim)
+        self.goal_scaler = Standardise(goal_dim)
+        self.fourier = FourierFeatures(goal_dim, n_fourier_features, fourier_scale)
+        self.encoder = MLP(self.fourier.output_dim, hidden_sizes, latent_dim, residual=True)
+        self.embedder = MLP(latent_dim, hidden_sizes, n_components * component_size)
+        self.quasimetric = Quasimetric(n_components, symmetric)
+        self.classifier = MLP(latent_dim, hidden_sizes, 1, residual=True, layer_norm=True)
+        self.latent_dim = latent_dim
+        inputs = observation_dim + 2 * (latent_dim + goal_dim)
+        self.actor = MLP(inputs, hidden_sizes, action_dim, residual=True, dropout=dropout)
+        self.log_std = nn.Parameter(th.zeros(action_dim))
+        # In standardised coordinates, so that one step size fits every axis; see `keypoints`.
+        self.standard_keypoints = nn.Parameter(th.zeros(n_keypoints, goal_dim), requires_grad=False)
+        self.register_buffer("keypoint_low", th.zeros(goal_dim))
+        self.register_buffer("keypoint_high", th.zeros(goal_dim))
+        self.register_buffer("longest_step", th.full((goal_dim,), th.inf))
+        self.register_buffer("action_low", th.as_tensor(action_space.low, dtype=th.float32))
+        self.register_buffer("action_high", th.as_tensor(action_space.high, dtype=th.float32))
+
+    def _get_constructor_parameters(self) -> dict[str, Any]:
+        """For SB3's ``save`` and ``load`` of a policy alone."""
+        return {"observation_space": self.observation_space, "action_space": self.action_space, **self._sizes}
+
+    @property
+    def n_keypoints(self) -> int:
+        return len(self.standard_keypoints)
+
+    @property
+    def keypoints(self) -> th.Tensor:
+        """``[K, goal_dim]``, the keypoints p_k as points in goal space."""
+        return self.goal_scaler.inverse(self.standard_keypoints.detach())
+
+    def encode(self, goals: th.Tensor) -> th.Tensor:
+        """φ: points of goal space to latents."""
+        return self.encode_standard(self.goal_scaler(goals))
+
+    def encode_standard(self, standard_goals: th.Tensor) -> th.Tensor:
+        """φ of points that are already standardised."""
+        return self.encoder(self.fourier(standard_goals))
+
+    def locate(self, goals: th.Tensor) -> th.Tensor:
+        """
+        Where points of goal space are, as the actor is told: their latents, then their standardised coordinates.
+
+        The map may squeeze ways that hardly change the distance to anything else, as those across a dead end. Seen
+        through the latents alone they would be lost on the actor; with the coordinates it imitates them.
+        """
+        standard_goals = self.goal_scaler(goals)
+        return th.cat([self.encode_standard(standard_goals), standard_goals], dim=-1)
+
+    def embed(self, locations: th.Tensor) -> th.Tensor:
+        """What :meth:`distances` compares, of what :meth:`locate` returns."""
+        latents, standard_goals = locations.split([self.latent_dim, locations.shape[-1] - self.latent_dim], dim=-1)
+        return self.with_coordinates(self.embedder(latents), standard_goals)
+
+    def with_coordinates(self, embeddings: th.Tensor, standard_goals: th.Tensor) -> th.Tensor:
+        """Append the coordinates, in units of the longest step of the data."""
+        return th.cat([embeddings, standard_goals / self.longest_step], dim=-1)
+
+    def distances(self, x: th.Tensor, y: th.Tensor) -> th.Tensor:
+        """
+        The learned quasimetric d, but never less than what the straight way takes at the longest steps of the data.
+
+        That floor is a quasimetric, too, in which no transition costs more than one step, and what is being learned is
+        the largest of these: the floor only takes away what training has not put right yet, as places far apart that
+        the map has folded onto each other. The map itself learns without it.
+
+        :param x: ``[..., embedding_dim]`` what :meth:`embed` returns; leading dimensions broadcast
+        :param y: likewise
+        """
+        n = self.embedder.output.out_features
+        floor = (x[..., n:] - y[..., n:]).abs().amax(dim=-1)
+        return th.maximum(self.quasimetric(x[..., :n], y[..., :n]), floor)
+
+    def pairwise_distances(self, x: th.Tensor, y: th.Tensor) -> th.Tensor:
+        """:meth:`distances` from every row of ``x`` to every row of ``y``."""
+        n = self.embedder.output.out_features
+        floor = (x[:, None, n:] - y[:, n:]).abs().amax(dim=-1)
+        return th.maximum(self.quasimetric.pairwise(x[:, :n], y[:, :n]), floor)
+
+    def action_distribution(
+        self, observations: th.Tensor, here: th.Tensor, target: th.Tensor, generator: th.Generator | None = None
+    ) -> tuple[th.Tensor, th.Tensor]:
+        """
+        π(· | s, z): mean and standard deviation of a Gaussian over actions scaled to [-1, 1].
+
+        :param here: location of s, which the observation implies; the way to go is in its difference to the target, and
+            a network that is given the difference need not learn to subtract
+        :param target: location of where to go
+        :param generator: source of the dropout masks in training
+        """
+        way = DIFFERENCE_GAIN * (target - here)
+        inputs = th.cat([self.observation_scaler(observations), target, way], dim=-1)
+        return self.actor(inputs, generator).tanh(), self.log_std.exp()
+
+    def scale_actions(self, actions: th.Tensor) -> th.Tensor:
+        """From the action space to [-1, 1]."""
+        return 2.0 * (actions - self.action_low) / (self.action_high - self.action_low) - 1.0
+
+    def act(
+        self,
+        observations: th.Tensor,
+        here: th.Tensor,
+        target: th.Tensor,
+        deterministic: bool = False,
+        generator: th.Generator | None = None,
+    ) -> th.Tensor:
+        """
+        An action of the action space for each observation.
+
+        :param here: location of the agent
+        :param target: location of where it should go
+        :param deterministic: the mean instead of a sample
+        :param generator: source of the samples
+        """
+        mean, std = self.action_distribution(observations, here, target)
+        if not deterministic:
+            noise = th.randn(mean.shape, generator=generator, device=mean.device)
+            mean = th.addcmul(mean, std, noise).clamp_(-1.0, 1.0)
+        return th.lerp(self.action_low, self.action_high, 0.5 * mean + 0.5)
+
+    def forward(self, observation: PyTorchObs, deterministic: bool = False) -> th.Tensor:
+        return self._predict(observation, deterministic)
+
+    def _predict(self, observation: PyTorchObs, deterministic: bool = False) -> th.Tensor:
+        assert isinstance(observation, dict)
+        here, target = (self.locate(observation[key].float()) for key in ("achieved_goal", "desired_goal"))
+        return self.act(observation["observation"].float(), here, target, deterministic, self.generator)
+
+
+MultiInputPolicy = ProQPolicy

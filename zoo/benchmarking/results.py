@@ -1,0 +1,120 @@
+"""Results of benchmark runs: one CSV a run, one row a task."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any, NamedTuple, get_type_hints
+
+import numpy as np
+
+from proq_agent.common.files import atomic_file
+from zoo.data.catalogue import DATASET_IDS
+
+DEFAULT_VARIANT = "default"
+
+
+@dataclass(frozen=True)
+class Result:
+    """
+    One task of one run: a row of its CSV. A field that is not known is empty there and None here.
+
+    :param success_sampled: share of the episodes, with sampled actions
+    :param success_deterministic: the same with mean actions
+    :param steps_sampled: mean length of the episodes, those that failed included
+    :param train_seconds: wall clock, with ``jobs`` runs side by side on ``cores`` cores
+    :param keypoints_free: share of the keypoints in free cells, see :mod:`zoo.figures.map_quality`
+    :param distance_correlation: of the learned distance with the true one, see :mod:`zoo.figures.map_quality`
+    :param settings: hash of all that determines the training; a run with another one is another run
+    :param command: repeats the run
+    """
+
+    dataset: str
+    variant: str
+    seed: int
+    task: int
+    episodes: int
+    success_sampled: float
+    success_deterministic: float
+    steps_sampled: float
+    steps_deterministic: float
+    n_updates: int
+    train_seconds: float
+    keypoints_free: float | None
+    distance_correlation: float | None
+    dataset_source: str
+    dataset_seed: int | None
+    dataset_sha256: str | None
+    settings: str
+    command: str
+    cpu: str
+    cores: int
+    jobs: int
+    versions: str
+    commit: str | None
+
+
+def write_results(path: Path, results: Sequence[Result]) -> None:
+    """Write the results of one run, whole or not at all."""
+    text = io.StringIO()
+    writer = csv.DictWriter(text, [field.name for field in fields(Result)], lineterminator="\n")
+    writer.writeheader()
+    writer.writerows({k: "" if v is None else v for k, v in asdict(result).items()} for result in results)
+    with atomic_file(path) as file:
+        file.write(text.getvalue().encode())
+
+
+def read_results(path: Path) -> list[Result]:
+    """
+    Read the results of one run.
+
+    :raises ValueError: if the file is not one that :func:`write_results` wrote
+    """
+    types = get_type_hints(Result)
+    with path.open(newline="", encoding="utf-8") as file:
+        try:
+            rows = list(csv.DictReader(file, strict=True))
+            results = [Result(**{name: _parse(row[name], kind) for name, kind in types.items()}) for row in rows]
+        except (KeyError, ValueError, TypeError, csv.Error) as error:
+            raise ValueError(f"{path} is not a whole file of results ({error!r}); delete it to run it again") from error
+    if not results:
+        raise ValueError(f"{path} holds no results; delete it to run it again")
+    return results
+
+
+def _parse(text: str, kind: Any) -> Any:
+    options = getattr(kind, "__args__", (kind,))
+    return None if text == "" and type(None) in options else options[0](text)
+
+
+class Group(NamedTuple):
+    """The runs of one dataset and variant, one a seed."""
+
+    dataset: str
+    variant: str
+    runs: list[list[Result]]
+
+    def over_tasks(self, name: str) -> np.ndarray:
+        """``[seeds]`` a field, averaged over the tasks of each run; NaN where it is not known."""
+        return np.array(
+            [np.mean([np.nan if (x := getattr(row, name)) is None else x for row in run]) for run in self.runs]
+        )
+
+
+def grouped(runs: Iterable[list[Result]]) -> list[Group]:
+    """Runs by dataset, those of the benchmark first, and by variant, the default first; K-25 comes before K-100."""
+    groups: dict[tuple[str, str], Group] = {}
+    for run in sorted(runs, key=lambda run: run[0].seed):
+        key = run[0].dataset, run[0].variant
+        groups.setdefault(key, Group(*key, [])).runs.append(run)
+
+    def order(group: Group) -> tuple[int, str, bool, list[str | int]]:
+        place = DATASET_IDS.index(group.dataset) if group.dataset in DATASET_IDS else len(DATASET_IDS)
+        words_and_numbers = [int(x) if x.isdecimal() else x for x in re.split(r"(\d+)", group.variant)]
+        return place, group.dataset, group.variant != DEFAULT_VARIANT, words_and_numbers
+
+    return sorted(groups.values(), key=order)

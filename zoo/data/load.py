@@ -1,0 +1,235 @@
+"""Datasets by name: from a file, from OGBench's server, or made here, and always said which of the three."""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+import urllib.request
+import zipfile
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from http.client import HTTPException
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch as th
+from tqdm import tqdm
+
+from proq_agent.common.dataset import GoalDataset
+from proq_agent.common.files import atomic_file
+from wrappers.make import dataset_env_ids
+from zoo.data.catalogue import (
+    DATASET_IDS,
+    DEFAULT_DATASET_DIR,
+    GENERATED_IDS,
+    PROVENANCE_KEY,
+    ROBOTICS_IDS,
+    SPLITS,
+    Provenance,
+    unknown_id,
+    val_path,
+)
+from zoo.data.generation import generate, save
+
+try:
+    import fcntl
+except ImportError:  # Windows: without the lock two processes may both do the work; files stay whole either way
+    fcntl = None  # type: ignore[assignment]
+
+SOURCES = ("auto", "file", "download", "generate")
+DOWNLOAD_TIMEOUT = 5.0  # seconds without an answer; an offline machine should not wait long
+
+
+@dataclass(frozen=True)
+class DatasetInfo:
+    """
+    Where a dataset came from; part of a run's configuration.
+
+    :param id: the dataset's id
+    :param source: ``file`` (found on disk), ``download`` (fetched now from OGBench's server), ``generated`` (made by
+        :mod:`zoo.data.generation`, now or earlier) or ``minari``
+    :param path: the file, if it is one
+    :param sha256: hash of that file
+    :param seed: the generator's seed, if it was generated
+    :param transitions: number of transitions
+    """
+
+    id: str
+    source: str
+    path: str | None
+    sha256: str | None
+    seed: int | None
+    transitions: int
+
+    def describe(self) -> str:
+        """One line for the log."""
+        seed = f" with seed {self.seed}" if self.source == "generated" else ""
+        seed += ": not the official file" if seed and self.id not in ROBOTICS_IDS else ""
+        place = f", {self.path} (sha256 {self.sha256[:12]})" if self.sha256 else ""
+        return f"dataset {self.id}: {self.source}{seed}, {self.transitions} transitions{place}"
+
+
+def load(
+    dataset_id: str,
+    *,
+    dataset_dir: str | Path | None = None,
+    source: str = "auto",
+    dataset_path: str | Path | None = None,
+    device: th.device | str = "cpu",
+    seed: int = 0,
+    progress: bool = True,
+    split: str = "train",
+) -> tuple[GoalDataset, DatasetInfo]:
+    """
+    Load a dataset, fetching or making it first if it is not there.
+
+    :param dataset_id: an OGBench dataset id, a PointMaze of Gymnasium-Robotics (``PointMaze_Large-v3``),
+        ``minari:<id of a Minari dataset>``, or any name with ``dataset_path``
+    :param dataset_dir: folder of the files, OGBench's own (``~/.ogbench/data``) by default
+    :param source: ``file``, ``download`` or ``generate`` insists on one way; ``auto`` tries them in this order
+    :param dataset_path: read this ``.npz`` (or its ``-val.npz``) and look no further
+    :param device: where the dataset's tensors live
+    :param seed: seed for a dataset that has to be generated
+    :param progress: say what takes time, with a progress bar
+    :param split: ``train`` or ``val``
+    :return: the dataset, and where it came from
+    :raises ValueError: naming what is wrong with the id or the file, and the remedy
+    """
+    for name, value, choices in (("dataset source", source, SOURCES), ("split", split, SPLITS)):
+        if value not in choices:
+            raise ValueError(f"unknown {name} {value!r}; choose one of {', '.join(choices)}")
+    if dataset_path is None and dataset_id.startswith("minari:"):
+        if split != "train":
+            raise ValueError(f"{dataset_id}: a Minari dataset has no split {split!r}")
+        dataset = GoalDataset.from_minari(dataset_id.removeprefix("minari:"), device=device)
+        return dataset, DatasetInfo(dataset_id, "minari", None, None, None, dataset.n_transitions)
+
+    if dataset_path is None:
+        train = Path(dataset_dir or DEFAULT_DATASET_DIR).expanduser() / f"{dataset_id}.npz"
+    else:
+        train, source = Path(dataset_path).expanduser(), "file"
+    path = train if split == "train" else val_path(train)
+    found = "file"
+    if not path.is_file():
+        if source == "file":
+            raise ValueError(f"there is no dataset file {path}; check the path, or let the source be 'auto'")
+        found = _obtain(dataset_id, train, path, source, seed, progress)
+
+    dataset, provenance = _read(path, device)
+    if dataset_path is None:
+        _check_is(path, dataset, provenance, dataset_id, source, seed)
+    info = DatasetInfo(
+        id=dataset_id,
+        source="generated" if provenance else found,
+        path=str(path),
+        sha256=hashlib.sha256(path.read_bytes()).hexdigest(),
+        seed=provenance.seed if provenance else None,
+        transitions=dataset.n_transitions,
+    )
+    return dataset, info
+
+
+def load_validation(dataset_id: str, **kwargs: Any) -> tuple[GoalDataset, DatasetInfo]:
+    """Load the validation split, with the arguments of :func:`load`."""
+    return load(dataset_id, split="val", **kwargs)
+
+
+def _read(path: Path, device: th.device | str) -> tuple[GoalDataset, Provenance | None]:
+    """Read a file, and how it was made if :mod:`zoo.data.generation` made it."""
+    try:
+        if not zipfile.is_zipfile(path):
+            raise ValueError("not a whole .npz file: truncated, or of another kind")
+        with np.load(path, allow_pickle=False) as file:
+            provenance = Provenance.from_array(file[PROVENANCE_KEY]) if PROVENANCE_KEY in file.files else None
+        return GoalDataset.from_npz(path, device=device), provenance
+    except (ValueError, zipfile.BadZipFile, zlib.error) as error:
+        raise ValueError(f"cannot use the dataset file {path}: {error}. Repair or delete it.") from error
+
+
+def _check_is(
+    path: Path, dataset: GoalDataset, provenance: Provenance | None, dataset_id: str, source: str, seed: int
+) -> None:
+    """Refuse a file that is not what its name or the caller says it is."""
+    remedy = "move it away, or give another dataset folder"
+    dims = dataset.observations.shape[1], dataset.actions.shape[1]
+    expected = (4, 2) if dataset_id in ROBOTICS_IDS else (2, 2)
+    if dataset_id in GENERATED_IDS and dims != expected:
+        raise ValueError(
+            f"{path} has {dims[0]} observation and {dims[1]} action features, not {expected[0]} and {expected[1]}; "
+            f"{remedy}"
+        )
+    if provenance is None:
+        if source == "generate":
+            raise ValueError(f"{path} exists and was not generated; {remedy}")
+    elif path.stem != provenance.dataset_id + {"train": "", "val": "-val"}[provenance.split]:
+        raise ValueError(f"{path} was generated as {provenance.dataset_id}, split {provenance.split}; {remedy}")
+    elif source == "download":
+        raise ValueError(f"{path} exists and was generated; {remedy}")
+    elif source == "generate" and provenance.seed != seed:
+        raise ValueError(f"{path} was generated with seed {provenance.seed}, not {seed}; {remedy}")
+
+
+def _obtain(dataset_id: str, train: Path, wanted: Path, source: str, seed: int, progress: bool) -> str:
+    """Download or generate the splits that are missing, unless another process does it first."""
+    if dataset_id in ROBOTICS_IDS:
+        if source == "download":
+            raise ValueError(f"{dataset_id} cannot be downloaded; let the source be 'generate' or 'auto'")
+        source = "generate"
+    elif dataset_id not in DATASET_IDS:
+        known = [name for name in dataset_env_ids() if "-singletask" not in name]
+        if dataset_id not in known:
+            raise unknown_id(dataset_id, [*known, *ROBOTICS_IDS])
+        if source == "generate":
+            raise ValueError(f"cannot generate {dataset_id}, only {', '.join(GENERATED_IDS)}")
+    with _lock(train):
+        if wanted.is_file():
+            return "file"
+        missing = {
+            split: path for split, path in zip(SPLITS, (train, val_path(train)), strict=True) if not path.is_file()
+        }
+        if source != "generate":
+            try:
+                for path in missing.values():
+                    _download(path, progress)
+                return "download"
+            except (OSError, HTTPException) as error:
+                if source == "download" or dataset_id not in DATASET_IDS:
+                    raise ValueError(f"cannot download {dataset_id} ({error}); put the file at {wanted}") from error
+                if progress:
+                    print(f"cannot download {dataset_id} ({error}): generating it instead", file=sys.stderr)
+        splits = generate(dataset_id, seed, progress=progress)
+        for split, path in missing.items():
+            save(path, splits[split])
+        return "generated"
+
+
+def _download(path: Path, progress: bool) -> None:
+    """Fetch a file from OGBench's server, under the name that it has there."""
+    from ogbench.utils import DATASET_URL
+
+    with urllib.request.urlopen(f"{DATASET_URL}/{path.name}", timeout=DOWNLOAD_TIMEOUT) as response:
+        total = response.length
+        with (
+            atomic_file(path) as file,
+            tqdm(total=total, desc=path.name, unit="B", unit_scale=True, disable=None if progress else True) as bar,
+        ):
+            while chunk := response.read(1 << 20):
+                file.write(chunk)
+                bar.update(len(chunk))
+            file.flush()
+            # A dropped connection or a login page must not leave a file behind.
+            if total not in (None, file.tell()) or not zipfile.is_zipfile(file.name):
+                raise OSError(f"{response.url} did not send a whole .npz file")
+
+
+@contextmanager
+def _lock(path: Path) -> Iterator[None]:
+    """Let one process at a time through; the lock ends with the process that holds it."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.with_name(f".{path.name}.lock").open("w") as file:
+        if fcntl is not None:
+            fcntl.flock(file, fcntl.LOCK_EX)
+        yield

@@ -1,0 +1,112 @@
+"""What an agent has learned, asked point by point: which places are reachable, how far, by which plan."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+
+import numpy as np
+import torch as th
+
+from proq_agent import ProQ
+from proq_agent.planning.navigator import Plan
+from proq_agent.proq.keypoints import move_keypoints
+
+CHUNK = 8192  # points in one pass of the networks
+
+
+class LearnedMap:
+    """
+    The map of an agent, seen in a plane: the first two coordinates of goal space.
+
+    A point of the plane stands for the goal whose other coordinates are those of the keypoint nearest in the plane.
+    A goal space of one dimension is drawn as a horizontal band.
+
+    :param model: a trained agent
+    """
+
+    def __init__(self, model: ProQ) -> None:
+        self.model = model
+        self.policy = model.policy
+        self.policy.set_training_mode(False)
+        self.graph = model.planner
+        self.keypoints: np.ndarray = self.policy.keypoints.cpu().numpy()
+        self.goal_dim = self.keypoints.shape[1]
+
+    @property
+    def bounds(self) -> tuple[float, float, float, float]:
+        """Left, right, bottom and top of the data that the agent learned from."""
+        corners = th.stack([self.policy.keypoint_low, self.policy.keypoint_high])
+        low, high = self.in_plane(self.policy.goal_scaler.inverse(corners).cpu().numpy()).tolist()
+        return low[0], high[0], low[1], high[1]
+
+    def in_plane(self, goals: np.ndarray) -> np.ndarray:
+        """Goals ``[..., goal_dim]`` to points of the plane ``[..., 2]``."""
+        goals = np.asarray(goals)
+        if self.goal_dim == 1:
+            return np.concatenate([goals, np.zeros_like(goals)], axis=-1)
+        return goals[..., :2]
+
+    def to_goals(self, points: np.ndarray) -> np.ndarray:
+        """Points ``[n, 2]`` of the plane to goals ``[n, goal_dim]``; whole goals are returned as they are."""
+        points = np.atleast_2d(np.asarray(points, dtype=np.float32))
+        if points.shape[1] == self.goal_dim:
+            return points
+        if points.shape[1] != 2:
+            raise ValueError(f"a point needs 2 or {self.goal_dim} coordinates here, got {points.shape[1]}")
+        if self.goal_dim == 1:
+            return points[:, :1]
+        offsets = points[:, None] - self.keypoints[None, :, :2]
+        nearest = np.square(offsets).sum(axis=-1).argmin(axis=1)
+        return np.concatenate([points, self.keypoints[nearest, 2:]], axis=1)
+
+    def reachability(self, points: np.ndarray) -> np.ndarray:
+        """ψ: how far each point ``[n, 2]`` looks like a state of the data, from 0 to 1."""
+        return self._in_chunks(points, lambda goals: self.policy.classifier(self.policy.encode(goals))[:, 0].sigmoid())
+
+    def distances(self, points: np.ndarray, goal: np.ndarray) -> np.ndarray:
+        """d(point, goal): steps from each point ``[n, 2]`` to one goal, in one hop."""
+        with th.no_grad():
+            target = self._embed(self._tensor(self.to_goals(goal)))
+        return self._in_chunks(points, lambda goals: self.policy.pairwise_distances(self._embed(goals), target)[:, 0])
+
+    def plan(self, start: np.ndarray, goal: np.ndarray) -> Plan:
+        """
+        The plan that the agent follows.
+
+        :param start: a point of the plane or a whole goal
+        :param goal: the same
+        """
+        return self.model.navigator.plan(self.to_goals(start)[0], self.to_goals(goal)[0])
+
+    def without_barrier(self, n_updates: int) -> np.ndarray:
+        """
+        Where the keypoints would go without the OOD barrier: repulsion alone moves them, on the map as it is.
+
+        :param n_updates: steps of the keypoints' optimiser
+        :return: ``[K, goal_dim]``
+        """
+        model, policy = self.model, copy.deepcopy(self.policy)
+        optimizer = th.optim.Adam([policy.standard_keypoints], lr=model.keypoint_learning_rate)
+        no_barrier = th.zeros((), device=policy.standard_keypoints.device)
+        for _ in range(n_updates):
+            move_keypoints(
+                policy,
+                optimizer,
+                no_barrier,
+                strength=model.repel_strength,
+                reach=model.repel_range,
+                compliance=model.compliance,
+            )
+        return policy.keypoints.cpu().numpy()
+
+    def _embed(self, goals: th.Tensor) -> th.Tensor:
+        return self.policy.embed(self.policy.locate(goals))
+
+    def _tensor(self, goals: np.ndarray) -> th.Tensor:
+        return th.as_tensor(goals, dtype=th.float32, device=self.policy.standard_keypoints.device)
+
+    @th.no_grad()
+    def _in_chunks(self, points: np.ndarray, function: Callable[[th.Tensor], th.Tensor]) -> np.ndarray:
+        parts = np.array_split(points, max(1, -(-len(points) // CHUNK)))
+        return np.concatenate([function(self._tensor(self.to_goals(part))).cpu().numpy() for part in parts])

@@ -230,7 +230,7 @@ def test_a_minari_dataset(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
 def test_only_the_generator_imports_the_layout_of_the_maze_and_only_to_generate() -> None:
     root = Path(zoo.data.generation.__file__).parents[2]
     sources = [path for package in ("proq_agent", "wrappers", "zoo") for path in (root / package).rglob("*.py")]
-    importing = re.compile(r"^.*\bimport\b.*pointmaze\\b|pointmaze import", re.MULTILINE)
+    importing = re.compile(r"^.*\bimport\b.*\bpointmaze\b|pointmaze import", re.MULTILINE)
     assert [path.name for path in sources if importing.search(path.read_text())] == ["generation.py"]
     assert not hasattr(zoo.data.generation, "get_maze")
 

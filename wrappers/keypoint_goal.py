@@ -120,9 +120,9 @@ class KeypointGoal(gym.Wrapper, gym.utils.RecordConstructorArgs):
             self._source = self.model.navigator
             self._navigator = self._source.fork()
         plan = self._navigator.plan(start, goal)
-        if self.model.patience is not None:
+        if self.model.planning.patience is not None:
             target, cost, arrived = plan.points[:1], np.array([plan.cost]), np.array([plan.arrived])
-            self._progress, stuck = ProgressMonitor(self.model.patience).watch(
+            self._progress, stuck = ProgressMonitor(self.model.planning.patience).watch(
                 self._navigator.graph, start[None], goal[None], target, cost, arrived, self._progress
             )
             if stuck:

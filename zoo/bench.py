@@ -31,6 +31,7 @@ from torch import nn
 import proq_agent.proq.proq
 from proq_agent import GoalDataset, ProQ
 from proq_agent.common.evaluation import TaskResults, evaluate_tasks
+from proq_agent.common.goal_sampling import GoalSampling
 from proq_agent.planning.graph import KeypointGraph
 from proq_agent.quasimetric.iqe import iqe
 from proq_agent.quasimetric.multipliers import Multipliers
@@ -131,12 +132,12 @@ def bench_updates(quick: bool) -> list[Row]:
     for preset in PRESETS:
         model = build(preset, quick, dataset)
         times = 4 if quick else {"tuned": 200, "paper": 4}[preset]
-        update(model, model.keypoint_freq)
+        update(model, model.keypoints.freq)
         model.num_timesteps, model._total_timesteps = 0, times  # a whole training, in which map and actor take turns
         watch = Stopwatch()
         begun = time.perf_counter()
         with watch.watching(
-            sampling=(GoalDataset, "sample"),
+            sampling=(GoalSampling, "sample"),
             backward=(th.Tensor, "backward"),
             optimiser=(th.optim.Adam, "step"),
             multipliers=(Multipliers, "update"),

@@ -16,7 +16,11 @@ from stable_baselines3.common.utils import LinearSchedule
 from stable_baselines3.common.vec_env import VecEnv
 
 from proq_agent import ProQ
+from proq_agent.common.goal_sampling import GoalSampling
+from proq_agent.common.settings import Settings, to_dict
+from proq_agent.planning.settings import PlanningSettings
 from proq_agent.proq.policies import ProQPolicy
+from proq_agent.proq.settings import DistanceSettings, KeypointSettings
 
 DEFAULT_FILE = Path(__file__).parent / "hyperparams" / "proq.yml"
 PRESETS = ("tuned", "paper")
@@ -26,7 +30,7 @@ _SCHEDULE = re.compile(r"lin_([^_]+)(?:_([^_]+))?")
 # Arguments that say where and how to run, not what to learn; the command line has options for them.
 _NOT_HYPERPARAMETERS = {
     "self", "policy", "env", "device", "dataset", "observation_space", "action_space", "tensorboard_log",
-    "stats_window_size", "verbose", "seed", "_init_setup_model",
+    "stats_window_size", "verbose", "seed", "_init_setup_model", "legacy",
 }  # fmt: skip
 _GIVEN_BY_PROQ = {"self", "observation_space", "action_space", "lr_schedule", "n_keypoints"}
 
@@ -65,7 +69,9 @@ def load_hyperparams(
 
 def hyperparams_of(model: ProQ) -> dict[str, Any]:
     """All hyperparameters of an agent, in the form of :func:`load_hyperparams`, the defaults included."""
-    return {name: getattr(model, name) for name in _allowed(ProQ.__init__, _NOT_HYPERPARAMETERS)}
+    return {
+        name: getattr(model, name) for name in _allowed(ProQ.__init__, _NOT_HYPERPARAMETERS) if hasattr(model, name)
+    }
 
 
 def to_plain(hyperparams: dict[str, Any]) -> dict[str, Any]:
@@ -76,6 +82,7 @@ def to_plain(hyperparams: dict[str, Any]) -> dict[str, Any]:
     """
 
     def plain(value: Any) -> Any:
+        value = to_dict(value)
         if isinstance(value, dict):
             return {key: plain(inner) for key, inner in value.items()}
         if isinstance(value, LinearSchedule):
@@ -140,8 +147,13 @@ def _check_entry(at: yaml.Node | None, node: yaml.Node, allowed: dict[str, Any],
     for name, (key, value) in _items(at, node, where).items():
         if name not in allowed:
             raise ValueError(f"{_place(where, key)}: {_unknown(name, allowed)}")
+        groups = [hint for hint in get_args(allowed[name]) if isinstance(hint, type) and issubclass(hint, Settings)]
+        if isinstance(allowed[name], type) and issubclass(allowed[name], Settings):
+            groups = [allowed[name]]
         if name == "policy_kwargs":
             result[name] = _check_entry(key, value, _allowed(ProQPolicy.__init__, _GIVEN_BY_PROQ), where)
+        elif groups:
+            result[name] = _check_entry(key, value, get_type_hints(groups[0]), where)
         else:
             plain = yaml.SafeLoader("").construct_document(value)
             try:
@@ -178,7 +190,22 @@ def _parse_override(override: str) -> tuple[str, Any]:
 def _allowed(function: Callable[..., Any], excluded: set[str]) -> dict[str, Any]:
     """Names and types of a constructor's arguments."""
     hints = get_type_hints(function, localns={"VecEnv": VecEnv})  # a forward reference in SB3's GymEnv
-    return {name: hints[name] for name in inspect.signature(function).parameters if name not in excluded}
+    allowed = {name: hints[name] for name in inspect.signature(function).parameters if name not in excluded}
+    if function is ProQ.__init__:
+        allowed |= {name: _hint_of(place) for name, place in ProQ.renamed.places.items()}
+        allowed |= {name: type(value) for name, value in ProQ.renamed.gone.items()}
+    return allowed
+
+
+def _hint_of(place: str) -> Any:
+    """The type of a setting within a group."""
+    group, *rest = place.split(".")
+    hint: Any = {"goals": GoalSampling, "distance": DistanceSettings, "keypoints": KeypointSettings}.get(
+        group, PlanningSettings
+    )
+    for name in rest:
+        hint = get_type_hints(hint)[name]
+    return hint
 
 
 def _unknown(key: str, allowed: dict[str, Any]) -> str:

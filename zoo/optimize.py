@@ -32,7 +32,6 @@ from zoo.config import N_TIMESTEPS, load_hyperparams, to_plain
 from zoo.data.load import load
 from zoo.data.tasks import environment_id, task_envs
 from zoo.runs.folder import env_name
-from zoo.runs.training import actor_start
 
 if TYPE_CHECKING:
     import optuna
@@ -185,7 +184,7 @@ class Objective:
             device=self.args.device,
             **hyperparams,
         )
-        start, n = actor_start(model, self.total), self.args.n_evaluations
+        start, n = model.first_useful_evaluation(self.total), self.args.n_evaluations
         eval_at = {start + math.ceil((self.total - start) * k / n) for k in range(1, n + 1)}
         prune = PruneBySuccess(trial, self.pool, self.tasks, self.args.eval_episodes, eval_at, seed)
         model.learn(self.total, callback=prune, log_interval=None)

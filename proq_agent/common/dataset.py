@@ -1,64 +1,18 @@
-"""Logged trajectories as tensors on the training device, and the goals drawn from them."""
+"""Logged trajectories as tensors on the training device."""
 
 from __future__ import annotations
 
 import copy
 import zipfile
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch as th
 
-TIME_WINDOW = 40  # steps
-
-
-class GoalBatch(NamedTuple):
-    """One training batch: transitions and the goals drawn for them, all on the dataset's device."""
-
-    observations: th.Tensor
-    actions: th.Tensor
-    achieved_goals: th.Tensor
-    next_achieved_goals: th.Tensor
-    value_goals: th.Tensor
-    actor_goals: th.Tensor
-
-
-@dataclass(frozen=True)
-class GoalSampling:
-    """
-    How goals are drawn for a batch of transitions.
-
-    Value goals are uniform over the dataset, but for ``value_near_share`` and ``value_time_share`` of them. Actor goals
-    are future states of the same trajectory at geometric offsets (HER), but for ``actor_near_share`` of them. A *near*
-    goal is the closest (in standardised coordinates) of ``near_candidates`` states drawn from anywhere in the data:
-    uniform goals are hardly ever close to the state, so that without near ones nothing holds the short distances in
-    place. A goal near in *time* is up to ``TIME_WINDOW`` steps away on the same trajectory, before or after: it does
-    the same across transitions that jump far in coordinates.
-
-    :param discount: success probability of the geometric offset is ``1 - discount``
-    :param value_near_share: share of the value goals drawn near the state
-    :param actor_near_share: share of the actor goals drawn near the state
-    :param near_candidates: how many random states the closest is taken from; more means nearer
-    :param value_time_share: share of the value goals drawn from the same trajectory
-    """
-
-    discount: float = 0.99
-    value_near_share: float = 0.0
-    actor_near_share: float = 0.0
-    near_candidates: int = 256
-    value_time_share: float = 0.0
-
-    def __post_init__(self) -> None:
-        if not 0.0 < self.discount < 1.0:
-            raise ValueError(f"discount must lie strictly between 0 and 1, got {self.discount}")
-        for name in ("value_near_share", "actor_near_share", "value_time_share"):
-            if not 0.0 <= getattr(self, name) <= 1.0:
-                raise ValueError(f"{name} must lie in [0, 1], got {getattr(self, name)}")
-        if self.near_candidates < 1:
-            raise ValueError(f"near_candidates must be at least 1, got {self.near_candidates}")
+TIME_WINDOW = 40  # steps that goals near in time are away at most
+NEAR_CANDIDATES = 256  # random states that the nearest is taken from; more means nearer
 
 
 class GoalDataset:
@@ -164,78 +118,53 @@ class GoalDataset:
         )
 
     def to(self, device: th.device | str) -> GoalDataset:
-        """Move every tensor to ``device``, in place."""
-        self.device = th.device(device)
-        shared = self.achieved_goals is self.observations
-        for name in (
-            "observations",
-            "actions",
-            "achieved_goals",
-            "goal_scale",
-            "_end_of_row",
-            "_transition_rows",
-        ):
-            setattr(self, name, getattr(self, name).to(self.device))
-        if shared:
-            self.achieved_goals = self.observations
-        return self
+        """The same trajectories on ``device``: this dataset if it is there, else a copy."""
+        device = th.device(device)
+        if device == self.device:
+            return self
+        other = copy.copy(self)
+        other.device = device
+        for name in ("observations", "actions", "achieved_goals", "goal_scale", "_end_of_row", "_transition_rows"):
+            setattr(other, name, getattr(self, name).to(device))
+        if self.achieved_goals is self.observations:
+            other.achieved_goals = other.observations
+        return other
 
-    def sample(
-        self, batch_size: int, generator: th.Generator | None = None, sampling: GoalSampling | None = None
-    ) -> GoalBatch:
-        """
-        Draw transitions uniformly and goals for them, without leaving the device.
+    # What goals are drawn with: row numbers in, row numbers out, all on the device.
 
-        :param batch_size: number of transitions
-        :param generator: source of randomness, on the dataset's device
-        :param sampling: how goals are drawn; the paper's way by default
-        """
-        sampling = sampling or GoalSampling()
-        rows = self._transition_rows[self._random_index(self.n_transitions, batch_size, generator)]
-        uniform = th.rand(batch_size, generator=generator, device=self.device).clamp_min(1e-30)
-        offsets = (uniform.log() / np.log(sampling.discount)).long() + 1
-        future = th.minimum(rows + offsets, self._end_of_row[rows])
-        achieved = self.achieved_goals[rows]
-        value_goals = self.random_goals(batch_size, generator)
-        actor_goals = self.achieved_goals[future]
-        for goals, share in (
-            (value_goals, sampling.value_near_share),
-            (actor_goals, sampling.actor_near_share),
-        ):
-            near = round(share * batch_size)
-            if near:  # transitions are in random order, so that the first ones are as good as any
-                goals[:near] = self._nearest_of_random(achieved[:near], sampling.near_candidates, generator)
-        first, in_time = (round(share * batch_size) for share in (sampling.value_near_share, sampling.value_time_share))
-        if in_time:
-            part = slice(first, first + in_time)
-            value_goals[part] = self.achieved_goals[self._near_in_time(rows[part], generator)]
-        return GoalBatch(
-            self.observations[rows],
-            self.actions[rows],
-            achieved,
-            self.achieved_goals[rows + 1],
-            value_goals,
-            actor_goals,
-        )
+    def random_transitions(self, size: int, generator: th.Generator | None = None) -> th.Tensor:
+        """``[size]`` rows that start a transition."""
+        return self._transition_rows[self._random_index(self.n_transitions, size, generator)]
 
-    def random_goals(self, size: int, generator: th.Generator | None = None) -> th.Tensor:
-        """``[size, goal_dim]``, states of the data as points in goal space."""
-        return self.achieved_goals[self._random_index(len(self), size, generator)]
+    def random_rows(self, size: int, generator: th.Generator | None = None) -> th.Tensor:
+        """``[size]`` rows of any states."""
+        return self._random_index(len(self), size, generator)
 
-    def _random_index(self, high: int, size: int, generator: th.Generator | None) -> th.Tensor:
-        return th.randint(high, (size,), generator=generator, device=self.device)
+    def ahead(self, rows: th.Tensor, steps: th.Tensor | int) -> th.Tensor:
+        """The rows so many steps later, or the last of the trajectory if that comes first."""
+        return th.minimum(rows + steps, self._end_of_row[rows])
 
-    def _nearest_of_random(self, states: th.Tensor, candidates: int, generator: th.Generator | None) -> th.Tensor:
-        pool = self.random_goals(candidates, generator)
-        return pool[th.cdist(states / self.goal_scale, pool / self.goal_scale).argmin(dim=1)]
+    def between_next_and_end(self, rows: th.Tensor, shares: th.Tensor) -> th.Tensor:
+        """The rows nearest to a share, from 0 to 1, of the way from the next row to the last of the trajectory."""
+        first, last = self.ahead(rows, 1), self._end_of_row[rows]
+        return first + (shares * (last - first)).round().long()
 
-    def _near_in_time(self, rows: th.Tensor, generator: th.Generator | None) -> th.Tensor:
+    def nearest_of_random(self, rows: th.Tensor, generator: th.Generator | None = None) -> th.Tensor:
+        """For each row the closest, in standardised coordinates, of ``NEAR_CANDIDATES`` random states."""
+        candidates = self.random_rows(NEAR_CANDIDATES, generator)
+        states, pool = (self.achieved_goals[index] / self.goal_scale for index in (rows, candidates))
+        return candidates[th.cdist(states, pool).argmin(dim=1)]
+
+    def near_in_time(self, rows: th.Tensor, generator: th.Generator | None = None) -> th.Tensor:
+        """For each row one up to ``TIME_WINDOW`` steps away on the same trajectory, before or after."""
         offsets = self._random_index(TIME_WINDOW, len(rows), generator) + 1
-        after = th.minimum(rows + offsets, self._end_of_row[rows])
         before = (rows - offsets).clamp_min(0)
         same = (rows >= offsets) & (self._end_of_row[before] == self._end_of_row[rows])
         backwards = self._random_index(2, len(rows), generator).bool()
-        return th.where(backwards & same, before, after)
+        return th.where(backwards & same, before, self.ahead(rows, offsets))
+
+    def _random_index(self, high: int, size: int, generator: th.Generator | None) -> th.Tensor:
+        return th.randint(high, (size,), generator=generator, device=self.device)
 
     @classmethod
     def from_npz(cls, path: str | Path, **kwargs: Any) -> GoalDataset:

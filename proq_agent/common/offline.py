@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import io
+import math
 import pathlib
 import sys
 import time
@@ -12,12 +13,14 @@ from abc import abstractmethod
 from collections.abc import Iterable
 from typing import Any, ClassVar, TypeVar
 
+import numpy as np
 import torch as th
+from gymnasium import spaces
 from stable_baselines3.common import utils
 from stable_baselines3.common.base_class import BaseAlgorithm
 from stable_baselines3.common.callbacks import BaseCallback, CallbackList, ConvertCallback
 from stable_baselines3.common.policies import BasePolicy
-from stable_baselines3.common.type_aliases import GymEnv, MaybeCallback
+from stable_baselines3.common.type_aliases import GymEnv, MaybeCallback, Schedule
 
 from proq_agent.common.archive import read_archive, write_archive
 from proq_agent.common.callbacks import ProgressBar
@@ -29,11 +32,22 @@ from proq_agent.common.json_values import (
     space_to_json,
     to_json_value,
 )
+from proq_agent.common.settings import Renamed, changed, to_dict
+from proq_agent.common.spaces import action_space_of, check_goal_spaces, check_observation, observation_space_of
 
 SelfOffline = TypeVar("SelfOffline", bound="OfflineAlgorithm")
 
 _COUNTERS = ("num_timesteps", "_total_timesteps", "_n_updates", "_current_progress_remaining")
-_NOT_SAVED = {"env", "device", "dataset", "tensorboard_log", "stats_window_size", "verbose", "_init_setup_model"}
+_NOT_SAVED = {
+    "env",
+    "legacy",
+    "device",
+    "dataset",
+    "tensorboard_log",
+    "stats_window_size",
+    "verbose",
+    "_init_setup_model",
+}
 _SAVED_APART = {"self", "policy", "observation_space", "action_space"}
 
 
@@ -41,29 +55,162 @@ class OfflineAlgorithm(BaseAlgorithm):
     """
     Learns by calling :meth:`train` once for each time step, so that ``num_timesteps`` counts gradient updates.
 
-    An environment is optional. A subclass keeps each constructor argument as an attribute of the same name, which is
-    how they are saved, and names in ``learned`` the plain values that belong to the agent, in ``stateful`` and
-    ``generators`` what is kept besides the policy to resume exactly.
+    An environment is optional. A subclass has ``observation_space``, ``action_space`` and ``dataset`` as its last
+    constructor arguments and ``MultiInputPolicy`` among its ``policy_aliases``, keeps each argument as an attribute of
+    the same name, which is how they are saved, and ends its constructor with :meth:`_finish_init`. It implements
+    :meth:`train`, and what it needs of :meth:`_setup_training`, :meth:`_prepare_dataset`, :meth:`_fit` and
+    :meth:`first_useful_evaluation`.
+
+    :param policy: name of a policy, or its class
+    :param env: a goal environment to take the spaces from and to evaluate in; optional
+    :param learning_rate: a number or a function of the remaining progress (from 1 to 0)
+    :param batch_size: transitions in an update
+    :param dataset: trajectories to learn from, here to take the spaces from
+    :param observation_space: if there is neither an env nor a dataset yet
+    :param action_space: likewise; without it, the range of the dataset's actions is used
+    :param policy_kwargs: of the policy's constructor
+    :param stats_window_size: as in SB3
+    :param tensorboard_log: the log location for tensorboard; ``None`` for no logging
+    :param verbose: 0 for no output, 1 for info messages, 2 for debug messages
+    :param seed: of all randomness in this object; no global state is touched
+    :param device: ``"auto"`` uses CUDA where there is one
     """
 
     dataset: GoalDataset | None = None
     training_restored = False  #: whether this was loaded from a file with all that exact resumption needs
-    learned: ClassVar[tuple[str, ...]] = ()
-    stateful: ClassVar[tuple[str, ...]] = ()
-    generators: ClassVar[tuple[str, ...]] = ()
+    learned: ClassVar[tuple[str, ...]] = ()  #: attributes, plain values, that belong to the agent
+    stateful: ClassVar[tuple[str, ...]] = ()  #: attributes with a state dict, kept to resume exactly
+    generators: ClassVar[tuple[str, ...]] = ("generator", "acting_generator")
+    acting_settings: ClassVar[tuple[str, ...]] = ()  #: arguments that may change without training anew
+    renamed: ClassVar[Renamed] = Renamed({}, {})  #: arguments of earlier versions
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
+    def __init__(
+        self,
+        policy: str | type[BasePolicy],
+        env: GymEnv | str | None,
+        learning_rate: float | Schedule,
+        batch_size: int,
+        *,
+        dataset: GoalDataset | None = None,
+        observation_space: spaces.Space | None = None,
+        action_space: spaces.Space | None = None,
+        policy_kwargs: dict[str, Any] | None = None,
+        stats_window_size: int = 100,
+        tensorboard_log: str | None = None,
+        verbose: int = 0,
+        seed: int | None = None,
+        device: th.device | str = "auto",
+    ) -> None:
+        super().__init__(
+            policy=policy,
+            env=env,
+            learning_rate=learning_rate,
+            policy_kwargs=policy_kwargs,
+            stats_window_size=stats_window_size,
+            tensorboard_log=tensorboard_log,
+            verbose=verbose,
+            device=device,
+            support_multi_env=True,
+            seed=seed,
+            supported_action_spaces=(spaces.Box,),
+        )
+        if not isinstance(batch_size, int) or batch_size < 2:
+            raise ValueError(f"batch_size must be a whole number, at least 2, got {batch_size!r}")
+        if isinstance(learning_rate, int | float) and not 0.0 < learning_rate < math.inf:
+            raise ValueError(f"learning_rate must be positive and finite, got {learning_rate!r}")
+        self.batch_size = batch_size
         self._metric_sums: dict[str, th.Tensor] = {}
         self._metric_counts: dict[str, int] = {}
+        if env is None and dataset is not None:
+            observation_space = observation_space or observation_space_of(dataset)
+            action_space = action_space or action_space_of(dataset)
+        if env is None and observation_space is not None and action_space is not None:
+            self.observation_space, self.action_space = observation_space, action_space
 
-    @abstractmethod
-    def train(self) -> None:
-        """One gradient update."""
+    def _finish_init(self, build: bool, dataset: GoalDataset | None) -> None:
+        """
+        Build the networks and take the dataset, once every argument is an attribute.
 
-    @abstractmethod
+        :param build: SB3's ``_init_setup_model``
+        :param dataset: may be None
+        :raises ValueError: if the spaces are not known
+        """
+        if not build:
+            return
+        if getattr(self, "observation_space", None) is None:
+            raise ValueError("give an env, a dataset, or both observation_space and action_space")
+        self._setup_model()
+        if dataset is not None:
+            self.set_dataset(dataset)
+
+    # ---------------------------------------------------------------------------------------------------- building
+
+    def _setup_model(self) -> None:
+        check_goal_spaces(self.observation_space, self.action_space)
+        self._setup_lr_schedule()
+        if self.seed is None:
+            self.seed = int(np.random.SeedSequence().generate_state(1)[0])
+        with th.random.fork_rng(devices=[]):
+            th.default_generator.manual_seed(self.seed)
+            policy = self.policy_class(
+                self.observation_space, self.action_space, **self._policy_arguments(), **self.policy_kwargs
+            )
+        self.policy = policy.to(self.device)
+        self._setup_training()
+        self.set_random_seed(self.seed)
+
+    def _policy_arguments(self) -> dict[str, Any]:
+        """Arguments of the policy's constructor that are not among ``policy_kwargs``."""
+        return {}
+
+    def _setup_training(self) -> None:
+        """Make optimisers and whatever else learning needs besides the policy."""
+
+    def _adam(self, parameters: Iterable[th.nn.Parameter]) -> th.optim.Adam:
+        """Adam in one kernel for all parameters; :meth:`_descend` sets its learning rate."""
+        return th.optim.Adam(parameters, lr=self.lr_schedule(1.0), fused=self.device.type != "meta")
+
+    def set_random_seed(self, seed: int | None = None) -> None:
+        """Seed this object's own generators, its action space and its env; no global state is touched."""
+        if seed is None:
+            return
+        self.seed = seed
+        if self.device.type == "meta":
+            self.generator = self.acting_generator = None
+        else:
+            self.generator = th.Generator(self.device).manual_seed(seed)
+            # Apart, so that evaluating during training does not change what is learned.
+            self.acting_generator = th.Generator(self.device).manual_seed(seed + 1)
+        self.policy.generator = self.acting_generator  # type: ignore[assignment]
+        self.action_space.seed(seed)
+        if self.env is not None:
+            self.env.seed(seed)
+
     def set_dataset(self, dataset: GoalDataset) -> None:
-        """Learn from these trajectories."""
+        """
+        Learn from these trajectories. Before the first update, statistics are taken from them.
+
+        :param dataset: copied to the model's device if it is not there
+        :raises ValueError: if its shapes are not those of the spaces
+        """
+        assert isinstance(self.observation_space, spaces.Dict) and isinstance(self.action_space, spaces.Box)
+        for name, array, space in (
+            ("observations", dataset.observations, self.observation_space["observation"]),
+            ("achieved_goals", dataset.achieved_goals, self.observation_space["achieved_goal"]),
+            ("actions", dataset.actions, self.action_space),
+        ):
+            if array.shape[1:] != space.shape:
+                raise ValueError(f"the dataset's {name} have shape {tuple(array.shape[1:])}, the model's {space.shape}")
+        self.dataset = self._prepare_dataset(dataset).to(self.device)
+        if self.num_timesteps == 0:
+            self._fit(self.dataset)
+
+    def _prepare_dataset(self, dataset: GoalDataset) -> GoalDataset:
+        """The trajectories as this algorithm learns from them."""
+        return dataset
+
+    def _fit(self, dataset: GoalDataset) -> None:
+        """Take statistics of the data before the first update."""
 
     def set_env(self, env: GymEnv, force_reset: bool = True) -> None:
         """
@@ -76,6 +223,42 @@ class OfflineAlgorithm(BaseAlgorithm):
         utils.check_for_correct_spaces(env, self.observation_space, self.action_space)
         self.n_envs = env.num_envs
         super().set_env(env, force_reset)
+
+    # ---------------------------------------------------------------------------------------------------- learning
+
+    @abstractmethod
+    def train(self) -> None:
+        """One gradient update."""
+
+    def first_useful_evaluation(self, total: int) -> int:
+        """
+        After how many updates it is worth while to see the agent act.
+
+        :param total: number of updates of the whole training
+        """
+        return 0
+
+    def _descend(
+        self,
+        optimizer: th.optim.Optimizer,
+        loss: th.Tensor,
+        metrics: dict[str, th.Tensor],
+        learning_rate: float | None = None,
+    ) -> None:
+        """
+        One step of an optimiser.
+
+        :param optimizer: whose parameters move
+        :param loss: to descend on
+        :param metrics: for the log
+        :param learning_rate: the schedule's, by default
+        """
+        for group in optimizer.param_groups:
+            group["lr"] = self.lr_schedule(self._current_progress_remaining) if learning_rate is None else learning_rate
+        optimizer.zero_grad(set_to_none=True)
+        loss.backward()
+        optimizer.step()
+        self._accumulate(metrics)
 
     def learn(
         self: SelfOffline,
@@ -103,6 +286,7 @@ class OfflineAlgorithm(BaseAlgorithm):
         )
         callback.on_training_start(locals(), globals())
         while self.num_timesteps < total_timesteps:
+            self._update_current_progress_remaining(self.num_timesteps, max(total_timesteps, 1))
             self.train()
             self.num_timesteps += 1
             callback.update_locals(locals())
@@ -141,6 +325,33 @@ class OfflineAlgorithm(BaseAlgorithm):
             callback = CallbackList([*wrapped, ProgressBar()])
         return super()._init_callback(callback)
 
+    # ------------------------------------------------------------------------------------------------------ acting
+
+    def predict(
+        self,
+        observation: np.ndarray | dict[str, np.ndarray],
+        state: tuple[np.ndarray, ...] | None = None,
+        episode_start: np.ndarray | None = None,
+        deterministic: bool = False,
+    ) -> tuple[np.ndarray, tuple[np.ndarray, ...] | None]:
+        """
+        Act towards the desired goal.
+
+        :param observation: one dict of ``observation``, ``achieved_goal`` and ``desired_goal``, or a batch of them
+        :param state: returned as it is: only the observation matters
+        :param episode_start: not used
+        :param deterministic: the most likely action instead of a sample
+        :return: the action (or a batch of them), and the state
+        """
+        arrays, single = check_observation(observation, self.observation_space)
+        self.policy.set_training_mode(False)
+        tensors = {key: th.as_tensor(array, device=self.device) for key, array in arrays.items()}
+        with th.no_grad():
+            actions = self.policy._predict(tensors, deterministic).cpu().numpy()
+        return (actions[0] if single else actions), state
+
+    # ----------------------------------------------------------------------------------------------------- logging
+
     def _accumulate(self, metrics: dict[str, th.Tensor]) -> None:
         """Sum on the device; only `dump_logs` waits for it."""
         for name, value in metrics.items():
@@ -159,6 +370,8 @@ class OfflineAlgorithm(BaseAlgorithm):
             self.logger.record(f"train/{name}", (total / self._metric_counts[name]).item())
         self._metric_sums, self._metric_counts = {}, {}
         self.logger.dump(step=self.num_timesteps)
+
+    # ------------------------------------------------------------------------------------------------------- files
 
     @classmethod
     def _hyperparameter_names(cls) -> list[str]:
@@ -196,7 +409,7 @@ class OfflineAlgorithm(BaseAlgorithm):
         hyperparameters, pickled = {}, {}
         for name in self._hyperparameter_names():
             try:
-                hyperparameters[name] = to_json_value(getattr(self, name), name)
+                hyperparameters[name] = to_json_value(to_dict(getattr(self, name)), name)
             except ValueError:
                 pickled[name] = getattr(self, name)
         if self.policy_class is not self._default_policy():
@@ -245,7 +458,8 @@ class OfflineAlgorithm(BaseAlgorithm):
         :param print_system_info: print the versions that the agent was saved with, and the present ones
         :param force_reset: not used; here for SB3's signature
         :param trust_pickle: also unpickle what could not be stored as plain data. Runs code of the file's author
-        :param kwargs: constructor arguments to change, as ``verbose`` or ``patience``; ``dataset`` to go on learning
+        :param kwargs: constructor arguments to change, as ``verbose`` or, within a group of settings, with a dict:
+            ``planning={"patience": 20}``; ``dataset`` to go on learning
         :raises CheckpointError: if the file is damaged, foreign, of a newer version or of other spaces
         """
         archive = read_archive(path, device="cpu", trust_pickle=trust_pickle)
@@ -256,13 +470,16 @@ class OfflineAlgorithm(BaseAlgorithm):
             raise CheckpointError(f"the file holds a {archive.metadata.get('algorithm')!r} agent, not {cls.__name__}")
         known = {*cls._hyperparameter_names(), "policy_class"}
         allowed = {*cls._hyperparameter_names(), "verbose", "tensorboard_log", "stats_window_size", "dataset"}
-        if kwargs.keys() - allowed:
-            raise ValueError(f"load() does not know {', '.join(sorted(kwargs.keys() - allowed))}")
+        if unknown := sorted(name for name in kwargs if name not in allowed and name not in cls.renamed):
+            raise ValueError(f"load() does not know {', '.join(unknown)}")
         given = {name: from_json_value(value) for name, value in archive.metadata["hyperparameters"].items()}
-        given |= archive.pickled
+        given = cls.renamed(given | archive.pickled)
         if given.keys() - known:
             raise CheckpointError(f"unknown hyperparameters in the file: {', '.join(sorted(given.keys() - known))}")
-        given |= {name: value for name, value in (custom_objects or {}).items() if name in known} | kwargs
+        changes = {
+            name: value for name, value in (custom_objects or {}).items() if name in known or name in cls.renamed
+        }
+        given = cls.renamed(changed(given, changes | kwargs))
         lost = [name for name in archive.skipped if name not in given]
         if lost:
             raise CheckpointError(

@@ -8,6 +8,7 @@ import torch as th
 from proq_agent.planning.graph import KeypointGraph
 from proq_agent.proq.losses import Metrics, barrier_loss, compliance_violation, repel_loss
 from proq_agent.proq.policies import ProQPolicy
+from proq_agent.proq.settings import KeypointSettings
 
 
 def place_keypoints(policy: ProQPolicy, goals: th.Tensor, generator: th.Generator | None) -> None:
@@ -29,9 +30,7 @@ def move_keypoints(
     policy: ProQPolicy,
     optimizer: th.optim.Optimizer,
     multiplier: th.Tensor,
-    *,
-    strength: float,
-    reach: float,
+    settings: KeypointSettings,
     compliance: float,
 ) -> tuple[Metrics, th.Tensor]:
     """
@@ -40,8 +39,7 @@ def move_keypoints(
     :param policy: whose keypoints move
     :param optimizer: over ``policy.standard_keypoints`` alone
     :param multiplier: λ_kps, the weight of the barrier
-    :param strength: of the repulsion
-    :param reach: distance beyond which keypoints do not feel each other
+    :param settings: of repulsion and barrier
     :param compliance: δ; ψ should be 1 - δ on average
     :return: metrics, and the violation that drives λ_kps
     """
@@ -49,8 +47,9 @@ def move_keypoints(
     latents = policy.encode_standard(points)
     embeddings = policy.embedder(latents)
     logits = policy.classifier(latents).squeeze(-1)
-    repulsion, metrics = repel_loss(policy.quasimetric.pairwise(embeddings, embeddings), strength, reach)
-    barrier, barrier_metrics = barrier_loss(logits, multiplier)
+    distances = policy.quasimetric.pairwise(embeddings, embeddings)
+    repulsion, metrics = repel_loss(distances, settings.repel_strength, settings.repel_range)
+    barrier, barrier_metrics = barrier_loss(logits, multiplier * settings.barrier)
     (policy.standard_keypoints.grad,) = th.autograd.grad(repulsion + barrier, points)
     optimizer.step()
     with th.no_grad():

@@ -79,12 +79,14 @@ def compliance_violation(logits: th.Tensor, compliance: float) -> th.Tensor:
     return (1.0 - compliance) - logits.sigmoid().mean()
 
 
-def repel_loss(distances: th.Tensor, strength: float, reach: float, epsilon: float = 1.0) -> tuple[th.Tensor, Metrics]:
-    """Coulomb energy of all ordered pairs of keypoints that are within reach of each other (Eq. 8).
+def repel_loss(distances: th.Tensor, strength: float, range_: float, epsilon: float = 1.0) -> tuple[th.Tensor, Metrics]:
+    """Coulomb energy of all ordered pairs of keypoints that feel each other (Eq. 8).
 
     :param distances: ``[K, K]``, d from each keypoint to each
+    :param strength: weight of the energy
+    :param range_: distance beyond which they do not
     """
-    acting = (distances < reach) & ~th.eye(len(distances), dtype=th.bool, device=distances.device)
+    acting = (distances < range_) & ~th.eye(len(distances), dtype=th.bool, device=distances.device)
     loss = strength * th.where(acting, 1.0 / (distances + epsilon), 0.0).sum()
     return loss, {"repel_loss": loss}
 

@@ -6,9 +6,10 @@ from typing import NamedTuple
 
 import torch as th
 
-from proq_agent.common.dataset import GoalBatch
+from proq_agent.common.goal_sampling import GoalBatch
 from proq_agent.proq import losses
 from proq_agent.proq.policies import ProQPolicy
+from proq_agent.proq.settings import DistanceSettings
 from proq_agent.quasimetric.multipliers import Multipliers
 
 
@@ -41,20 +42,16 @@ def map_objective(
     batch: GoalBatch,
     multipliers: Multipliers,
     generator: th.Generator | None,
-    *,
-    close_margin: float,
-    far_offset: float,
-    far_scale: float,
-    far_focus: float,
-    compliance: float,
+    settings: DistanceSettings,
 ) -> MapObjective:
     """
-    Part (A), of φ, d and ψ: see :class:`~proq_agent.proq.proq.ProQ` for the parameters.
+    Part (A), of φ, d and ψ.
 
     :param policy: the map
     :param batch: transitions and value goals
     :param multipliers: λ_dist and λ_ood
     :param generator: draws the points between and beyond states of the data
+    :param settings: of the losses
     """
     states, next_states, value_goals = (
         policy.goal_scaler(x) for x in (batch.achieved_goals, batch.next_achieved_goals, batch.value_goals)
@@ -72,11 +69,13 @@ def map_objective(
     in_data, in_between, in_beyond = policy.classifier(th.cat([z, z_between, z_beyond])).squeeze(-1).chunk(3)
 
     representation, metrics = losses.representation_loss(z)
-    close, close_metrics = losses.close_loss(policy.quasimetric(here, following), close_margin)
-    far, far_metrics = losses.far_loss(policy.quasimetric(here, goals), far_offset, far_scale, far_focus)
+    close, close_metrics = losses.close_loss(policy.quasimetric(here, following), settings.close_margin)
+    far, far_metrics = losses.far_loss(
+        policy.quasimetric(here, goals), settings.far_offset, settings.far_scale, settings.far_focus
+    )
     ood, ood_metrics = losses.ood_loss(in_data, in_between, in_beyond, multipliers["ood"])
     loss = representation + multipliers["dist"] * close + far + ood
-    violations = {"dist": close, "ood": losses.compliance_violation(in_data, compliance)}
+    violations = {"dist": close, "ood": losses.compliance_violation(in_data, settings.compliance)}
     located = Located(
         th.cat([z, states], dim=-1).detach(),
         policy.with_coordinates(here, states).detach(),

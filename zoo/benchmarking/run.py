@@ -25,7 +25,7 @@ from zoo.figures.maze_geometry import MazeGeometry
 from zoo.runs.folder import RunFolder, env_name, git_commit, run_of
 
 # Hyperparameters that only matter once the agent is trained, but for max_hop where actor goals are drawn within it.
-ACTING = ("max_hop", "reach", "caution", "patience")
+ACTING = ("planning",)
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ class BenchmarkRun:
     @cached_property
     def training(self) -> str:
         """A hash of all that determines the training; runs that share it share an agent."""
-        acting = ACTING[1:] if self._arguments["actor_map_share"] else ACTING
+        acting = ACTING
         return self._hash({name: value for name, value in self._arguments.items() if name not in acting})
 
     def _hash(self, hyperparams: dict[str, Any]) -> str:

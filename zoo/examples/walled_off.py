@@ -123,7 +123,7 @@ def walled_off(args: argparse.Namespace) -> None:
     walled = [make_walled_env(args.env, cell, task) for task in args.tasks for _ in range(args.episodes)]
     before = [make_goal_env(args.env, task) for task in args.tasks for _ in range(args.episodes)]
     model = load_agent(args, walled[0])
-    model.patience = None
+    model.set_planning(patience=None)
     observation, _ = walled[0].reset(seed=args.seed)
     start, goal = observation["achieved_goal"], observation["desired_goal"]
     plans = {"as trained": model.plan(start, goal)}
@@ -135,7 +135,7 @@ def walled_off(args: argparse.Namespace) -> None:
     results["walled off, told"] = play(model, walled, args)
     model.planner.unblock(handle)
 
-    model.patience = args.patience
+    model.set_planning(patience=args.patience)
     results[f"walled off, untold, patience {args.patience}"] = play(model, walled, args)
     results["walled off, found out before"] = play(model, walled, args)
     plans["found out"] = model.plan(start, goal)

@@ -87,17 +87,10 @@ class LearnedMap:
         :return: ``[K, goal_dim]``
         """
         model, policy = self.model, copy.deepcopy(self.policy)
-        optimizer = th.optim.Adam([policy.standard_keypoints], lr=model.keypoint_learning_rate)
+        optimizer = th.optim.Adam([policy.standard_keypoints], lr=model.keypoints.learning_rate)
         no_barrier = th.zeros((), device=policy.standard_keypoints.device)
         for _ in range(n_updates):
-            move_keypoints(
-                policy,
-                optimizer,
-                no_barrier,
-                strength=model.repel_strength,
-                reach=model.repel_range,
-                compliance=model.compliance,
-            )
+            move_keypoints(policy, optimizer, no_barrier, model.keypoints, model.distance.compliance)
         return policy.keypoints.cpu().numpy()
 
     def _embed(self, goals: th.Tensor) -> th.Tensor:

@@ -145,7 +145,7 @@ def draw_plan(
             axes.annotate("", end, begin, arrowprops=arrow, zorder=4)
         draw_points(axes, keypoints, 18, VERMILLION, zorder=5, label="on the plan")
         _draw_ends(axes, points[0], learned.in_plane(learned.to_goals(goal))[0])
-        axes.set_title(_describe_plan(plan, model.max_hop))
+        axes.set_title(_describe_plan(plan, model.planning.max_hop))
         figure.legend(loc="outside lower center", ncols=4, handletextpad=0.2, columnspacing=1.0)
 
 

@@ -32,11 +32,6 @@ EVALUATIONS, CHECKPOINTS, LOGS = 4, 4, 50  # how often in a training, by default
 HEADER = ("task", "sampled", "deterministic")
 
 
-def actor_start(model: ProQ, total: int) -> int:
-    """After how many of all updates the actor begins to learn; until then there is nothing to evaluate."""
-    return round(total * (1.0 - model.actor_fraction))
-
-
 class TrainingRun:
     """
     One training with a folder to write to. Logs are opened at once; as a context manager it closes them.
@@ -100,7 +95,7 @@ class TrainingRun:
         if args.save_freq != -1:
             callbacks.append(CheckpointCallback(args.save_freq or max(total // CHECKPOINTS, 1), str(folder.path)))
         if args.eval_freq != -1:
-            start = 0 if args.eval_freq else actor_start(model, total)
+            start = 0 if args.eval_freq else model.first_useful_evaluation(total)
             callbacks.append(
                 TaskEvalCallback(
                     self.pool,

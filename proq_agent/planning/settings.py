@@ -1,0 +1,35 @@
+"""What can be changed about an agent's plans without training it anew."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from proq_agent.common.settings import Settings
+
+
+@dataclass(frozen=True)
+class PlanningSettings(Settings):
+    """
+    How plans are made and followed.
+
+    :param max_hop: τ, the longest distance that is trusted as a single hop
+    :param reach: a keypoint nearer than this is left for its successor
+    :param caution: a hop of length ``max_hop`` counts 1 + caution times its length when ways are compared, shorter hops
+        less; the paper counts all alike
+    :param patience: steps without progress after which the way is taken for closed and another one is looked for, see
+        :class:`~proq_agent.planning.progress.ProgressMonitor`; None trusts the map for ever, as the paper does
+    """
+
+    max_hop: float = 100.0
+    reach: float = 10.0
+    caution: float = 0.0
+    patience: int | None = None
+
+    def check(self) -> None:
+        self.require(self.max_hop > 0, "max_hop", "be positive")
+        self.require(0 <= self.reach < math.inf, "reach", "be a distance, 0 or more")
+        self.require(0 <= self.caution < math.inf, "caution", "be 0 or more")
+        self.require(
+            self.patience is None or self.patience >= 1, "patience", "be a number of steps, at least 1, or None"
+        )

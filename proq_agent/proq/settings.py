@@ -1,0 +1,100 @@
+"""The groups of ProQ's settings that concern learning, and where the names of earlier versions have gone."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from proq_agent.common.settings import Renamed, Settings
+
+
+@dataclass(frozen=True)
+class DistanceSettings(Settings):
+    """
+    The losses of the map: distance d and classifier ψ.
+
+    :param close_margin: ε, by how much the cost of a step may exceed one
+    :param far_offset: μ, distances beyond this are no longer pushed up
+    :param far_scale: softness of that offset
+    :param far_focus: distance at which a pair counts half in that push; infinite counts all alike
+    :param compliance: δ; ψ is to be 1 - δ on the data and on the keypoints
+    :param multiplier_learning_rate: of log λ
+    :param max_multiplier: upper bound of every λ
+    """
+
+    close_margin: float = 0.25
+    far_offset: float = 500.0
+    far_scale: float = 0.01
+    far_focus: float = math.inf
+    compliance: float = 0.05
+    multiplier_learning_rate: float = 1e-2
+    max_multiplier: float = 1e5
+
+    def check(self) -> None:
+        self.require(0 <= self.close_margin < math.inf, "close_margin", "be 0 or more")
+        for name in ("far_offset", "far_scale", "multiplier_learning_rate"):
+            self.require(0 < getattr(self, name) < math.inf, name, "be positive")
+        self.require(self.far_focus > 0, "far_focus", "be positive")
+        self.require(0 < self.compliance < 1, "compliance", "lie strictly between 0 and 1")
+        self.require(1 < self.max_multiplier < math.inf, "max_multiplier", "be greater than 1, where multipliers start")
+
+
+@dataclass(frozen=True)
+class KeypointSettings(Settings):
+    """
+    The keypoints, and how they spread.
+
+    :param n: K, their number
+    :param start: when they begin to move: below 1 a share of the updates in which the map is learned, from 1 on a
+        number of updates
+    :param freq: they move every so many updates
+    :param learning_rate: of their positions, in standardised coordinates
+    :param repel_strength: weight of their repulsion
+    :param repel_range: distance beyond which they do not feel each other
+    :param barrier: hold them where the data is; without it they drift, as the paper's ablation shows
+    """
+
+    n: int = 100
+    start: float = 0.1
+    freq: int = 1
+    learning_rate: float = 3e-4
+    repel_strength: float = 100.0
+    repel_range: float = 100.0
+    barrier: bool = True
+
+    def check(self) -> None:
+        for name in ("n", "freq"):
+            self.require(getattr(self, name) >= 1, name, "be at least 1")
+        for name in ("start", "repel_strength", "repel_range"):
+            self.require(0 <= getattr(self, name) < math.inf, name, "be 0 or more")
+        self.require(0 < self.learning_rate < math.inf, "learning_rate", "be positive")
+
+    def first_update(self, map_updates: int) -> int:
+        """
+        The update in which they begin to move.
+
+        :param map_updates: number of updates in which the map is learned
+        """
+        return round(self.start * map_updates) if self.start < 1 else round(self.start)
+
+
+RENAMED = Renamed(
+    places={
+        "n_keypoints": "keypoints.n",
+        "keypoint_start": "keypoints.start",
+        "keypoint_freq": "keypoints.freq",
+        "keypoint_learning_rate": "keypoints.learning_rate",
+        "max_hop": "planning.max_hop",
+        "reach": "planning.reach",
+        "caution": "planning.caution",
+        "patience": "planning.patience",
+        "discount": "goals.discount",
+        "value_near_share": "goals.value.near",
+        "value_time_share": "goals.value.near_in_time",
+        "value_map_share": "goals.value.on_map",
+        "actor_map_share": "goals.actor.on_map",
+        **{name: f"keypoints.{name}" for name in ("repel_strength", "repel_range", "barrier")},
+        **{name: f"distance.{name}" for name in DistanceSettings.__dataclass_fields__},
+    },
+    gone={"actor_near_share": 0.0, "near_candidates": 256},
+)

@@ -8,15 +8,19 @@ import numpy as np
 import pytest
 import torch as th
 from grid_maze import GridMaze
+from hypothesis import settings
 from tiny_goal import tiny_arrays
 
 from proq_agent import ProQ
+from proq_agent.common.settings import changed
+
+# A busy machine makes any example slow, which says nothing about the code.
+settings.register_profile("proq", deadline=None)
+settings.load_profile("proq")
 
 TINY: dict[str, Any] = {
     "batch_size": 32,
-    "n_keypoints": 8,
-    "keypoint_start": 2,
-    "keypoint_freq": 2,
+    "keypoints": {"n": 8, "start": 2, "freq": 2},
     "seed": 0,
     "device": "cpu",
     "policy_kwargs": {
@@ -57,9 +61,9 @@ def walks():
 
 @pytest.fixture
 def tiny(walks):
-    """Builds a very small ProQ on the random walks; keyword arguments override."""
+    """Builds a very small ProQ on the random walks; keyword arguments override, within groups of settings too."""
 
     def build(**kwargs: Any) -> ProQ:
-        return ProQ(**(TINY | {"dataset": walks} | kwargs))
+        return ProQ(**changed(TINY | {"dataset": walks}, kwargs))
 
     return build

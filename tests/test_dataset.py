@@ -1,4 +1,4 @@
-"""Behaviour of the dataset: what it accepts, what it refuses and what it draws."""
+"""Behaviour of the dataset: what it accepts and what it refuses."""
 
 from __future__ import annotations
 
@@ -8,87 +8,16 @@ import numpy as np
 import pytest
 import torch as th
 from gymnasium import spaces
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from numbered import numbered
 
-from proq_agent.common.dataset import TIME_WINDOW, GoalDataset, GoalSampling
-
-
-def numbered(lengths: list[int], **kwargs) -> GoalDataset:
-    """Trajectories whose observation is (trajectory, step) and whose action is the step."""
-    trajectory = np.repeat(np.arange(len(lengths)), lengths)
-    step = np.concatenate([np.arange(n) for n in lengths])
-    terminals = np.concatenate([np.arange(n) == n - 1 for n in lengths])
-    return GoalDataset(np.stack([trajectory, step], 1).astype(np.float32), step[:, None] * 1.0, terminals, **kwargs)
-
-
-@settings(max_examples=30, deadline=None)
-@given(lengths=st.lists(st.integers(2, 9), min_size=1, max_size=5), seed=st.integers(0, 99))
-def test_transitions_and_actor_goals_stay_within_their_trajectory(lengths, seed):
-    dataset = numbered(lengths)
-    batch = dataset.sample(64, th.Generator().manual_seed(seed))
-    assert th.equal(batch.next_achieved_goals[:, 0], batch.achieved_goals[:, 0])
-    assert th.equal(batch.next_achieved_goals[:, 1], batch.achieved_goals[:, 1] + 1)
-    assert th.equal(batch.actions[:, 0], batch.achieved_goals[:, 1])
-    assert th.equal(batch.actor_goals[:, 0], batch.achieved_goals[:, 0])
-    assert (batch.actor_goals[:, 1] > batch.achieved_goals[:, 1]).all()
-    assert dataset.n_transitions == sum(lengths) - len(lengths)
-    assert dataset.n_trajectories == len(lengths)
-
-
-def test_every_transition_is_drawn_equally_often_and_value_goals_are_uniform():
-    dataset = numbered([3, 8])
-    batch = dataset.sample(90_000, th.Generator().manual_seed(0))
-    _, counts = th.unique(batch.observations, dim=0, return_counts=True)
-    assert len(counts) == 9 and (counts / 10_000 - 1).abs().max() < 0.05
-    _, counts = th.unique(batch.value_goals, dim=0, return_counts=True)
-    assert len(counts) == 11 and (counts * 11 / 90_000 - 1).abs().max() < 0.06
-
-
-def test_actor_goals_lie_at_geometric_offsets():
-    dataset = numbered([5000])
-    batch = dataset.sample(50_000, th.Generator().manual_seed(0), GoalSampling(discount=0.9))
-    early = batch.observations[:, 1] < 4000
-    offsets = (batch.actor_goals - batch.achieved_goals)[early, 1]
-    assert offsets.min() == 1
-    assert offsets.mean().item() == pytest.approx(10.0, rel=0.03)
-    assert (offsets == 1).float().mean().item() == pytest.approx(0.1, abs=0.01)
-
-
-def test_near_goals_are_nearer_than_uniform_ones_in_every_scale():
-    rng = np.random.default_rng(0)
-    states = rng.uniform(size=(2000, 2)).astype(np.float32) * [1.0, 1000.0]
-    dataset = GoalDataset(states, np.zeros((2000, 1)), np.arange(2000) % 10 == 9)
-    sampling = GoalSampling(value_near_share=0.5, actor_near_share=0.25, near_candidates=500)
-    batch = dataset.sample(400, th.Generator().manual_seed(0), sampling)
-    scale = th.tensor([1.0, 1000.0])
-    apart = ((batch.value_goals - batch.achieved_goals) / scale).norm(dim=1)
-    assert apart[:200].max() < 0.2 < apart[200:].median()
-    assert ((batch.actor_goals - batch.achieved_goals) / scale).norm(dim=1)[:100].max() < 0.2
-
-
-def test_goals_near_in_time_lie_before_or_after_on_the_same_trajectory():
-    dataset = numbered([300, 20, 100])
-    batch = dataset.sample(6000, th.Generator().manual_seed(0), GoalSampling(value_time_share=0.5))
-    same = batch.achieved_goals[:3000, 0] == batch.value_goals[:3000, 0]
-    offsets = (batch.value_goals - batch.achieved_goals)[:3000, 1]
-    assert same.all() and set(offsets.abs().tolist()) == set(range(1, TIME_WINDOW + 1))
-    assert (offsets < 0).float().mean().item() == pytest.approx(0.45, abs=0.05)  # not from the first rows
-    assert (batch.achieved_goals[3000:, 0] != batch.value_goals[3000:, 0]).any()
-
-
-def test_sampling_repeats_with_the_generator_and_leaves_global_randomness_alone():
-    dataset = numbered([20, 30])
-    state = th.get_rng_state()
-    one, two = (dataset.sample(16, th.Generator().manual_seed(5), GoalSampling(value_near_share=0.5)) for _ in range(2))
-    assert all(th.equal(a, b) for a, b in zip(one, two, strict=True))
-    assert th.equal(state, th.get_rng_state())
+from proq_agent.common.dataset import GoalDataset
+from proq_agent.common.goal_sampling import GoalSampling
 
 
 def test_cut_transitions_are_neither_drawn_nor_crossed():
     whole = numbered([10])
     dataset = whole.cut(np.array([4]))
-    batch = dataset.sample(2000, th.Generator().manual_seed(0))
+    batch = GoalSampling().sample(dataset, 2000, th.Generator().manual_seed(0))
     start, goal = batch.achieved_goals[:, 1], batch.actor_goals[:, 1]
     assert not (start == 4).any()
     assert ((start < 4) == (goal <= 4)).all()
@@ -226,11 +155,3 @@ def test_minari_dataset_is_read_back(tmp_path, monkeypatch):
         dataset = GoalDataset.from_minari(source)
         assert dataset.n_trajectories == 2 and dataset.n_transitions == sum(lengths)
         assert dataset.observations.shape[1] == 4 and dataset.achieved_goals.shape[1] == 2
-
-
-@pytest.mark.parametrize(
-    "bad", [{"discount": 1.0}, {"value_near_share": 1.5}, {"near_candidates": 0}, {"value_time_share": -0.1}]
-)
-def test_impossible_goal_sampling_is_refused(bad):
-    with pytest.raises(ValueError, match=next(iter(bad))):
-        GoalSampling(**bad)

@@ -94,7 +94,7 @@ def test_no_plan_leads_through_a_wall(rooms):
         np.testing.assert_array_equal(stops[-1], goal)
         # The way around a wall takes 12 steps or more; rounding both ends to cells is worth at most 4.
         for a, b in pairwise(stops):
-            assert truth[cell(a), cell(b)] <= model.max_hop + 4
+            assert truth[cell(a), cell(b)] <= model.planning.max_hop + 4
 
 
 @pytest.mark.slow

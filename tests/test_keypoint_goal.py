@@ -76,7 +76,7 @@ def test_the_goal_shown_is_the_next_target_of_the_plan(model):
             assert info["keypoint"] == plan.nodes[0]
             assert info["cost_to_go"] == pytest.approx(plan.cost, rel=1e-4)
             assert info["fallback"] == plan.fallback
-            if info["keypoint"] == model.n_keypoints:
+            if info["keypoint"] == model.keypoints.n:
                 np.testing.assert_array_equal(observation["desired_goal"], info["final_goal"])
             seen.add(info["keypoint"])
     assert len(seen) > 2
@@ -175,7 +175,7 @@ def test_keypoints_are_not_rounded_to_the_type_of_the_goals(model, dtype):
     sb3_check_env(env)
     for observation, reward, info in steps(env):
         assert env.observation_space.contains(observation)
-        if info["keypoint"] < model.n_keypoints:
+        if info["keypoint"] < model.keypoints.n:
             np.testing.assert_array_equal(observation["desired_goal"], model.planner.points[info["keypoint"]])
             between += (observation["desired_goal"] % 1 != 0).any()
         assert info["final_goal"].dtype == dtype
@@ -245,7 +245,7 @@ def test_what_is_no_point_of_goal_space_is_refused(model, key):
 def test_wrappers_follow_further_training_and_shared_blocks(model):
     one, two = KeypointGoal(GridMaze(), model), KeypointGoal(GridMaze(), model)
     keypoint = one.reset(seed=0)[1]["keypoint"]
-    assert keypoint < model.n_keypoints  # not the goal
+    assert keypoint < model.keypoints.n  # not the goal
     handle = model.planner.block(nodes=keypoint)
     assert one.reset(seed=0)[1]["keypoint"] != keypoint
     assert two.reset(seed=0)[1]["keypoint"] != keypoint

@@ -67,13 +67,13 @@ def test_compliance_violation_is_signed():
 
 def test_repel_loss_sums_ordered_pairs_within_range():
     distances = th.tensor([[0.0, 1.0, 200.0], [3.0, 0.0, 4.0], [9.0, 200.0, 0.0]])
-    loss, _ = losses.repel_loss(distances, strength=10.0, reach=100.0, epsilon=1.0)
+    loss, _ = losses.repel_loss(distances, strength=10.0, range_=100.0, epsilon=1.0)
     assert loss.item() == pytest.approx(10 * (1 / 2 + 1 / 4 + 1 / 5 + 1 / 10), rel=1e-5)
 
 
 def test_repulsion_of_coinciding_keypoints_is_finite():
     distances = th.zeros(2, 2, requires_grad=True)
-    loss, _ = losses.repel_loss(distances, strength=1.0, reach=10.0)
+    loss, _ = losses.repel_loss(distances, strength=1.0, range_=10.0)
     loss.backward()
     assert loss.item() == pytest.approx(2.0)
     assert th.isfinite(distances.grad).all()

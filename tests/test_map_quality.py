@@ -21,7 +21,7 @@ def states_on_a_line() -> th.Tensor:
 
 
 def test_keypoints_in_walls_and_outside_are_counted(tiny) -> None:
-    model = tiny(n_keypoints=4)
+    model = tiny(keypoints={"n": 4})
     points = th.tensor([[4.0, 4.0], [9.9, 5.9], [4.0, 0.0], [100.0, -100.0]])  # free, free, wall, outside
     model.policy.standard_keypoints.copy_(model.policy.goal_scaler(points))
     assert map_quality(model, MAZE, states_on_a_line()).keypoints_free == 0.5

@@ -98,7 +98,7 @@ def test_an_agent_that_cannot_move_at_all_does_not_run_up_endless_costs(tiny):
     state, bumps = None, 200
     for _ in range(3 * bumps):
         _, state = model.predict(observation, state, deterministic=True)
-    hops = 1 + model.n_keypoints
+    hops = 1 + model.keypoints.n
     assert model.plan(here, goal).cost <= (1 + bumps * hops) * model.planner.longest_way
 
 
@@ -120,7 +120,7 @@ def agent() -> ProQ:
 @pytest.fixture
 def model(agent):
     yield agent
-    agent.patience = None
+    agent.set_planning(patience=None)
     agent.planner.clear_penalties()
 
 
@@ -151,7 +151,7 @@ def walk(model: ProQ, layout: str, wrapped: bool = False) -> tuple[bool, np.ndar
 
 @pytest.mark.slow
 def test_where_the_map_is_right_the_agent_takes_the_short_way(model):
-    model.patience = 10
+    model.set_planning(patience=10)
     success, path = walk(model, RING)
     assert success and path[:, 1].max() < 2.0
 
@@ -170,7 +170,7 @@ def test_told_of_a_wall_it_goes_round_at_once(model, wall):
 @pytest.mark.parametrize("wrapped", [False, True])
 def test_untold_it_bumps_into_the_wall_and_goes_round(model, wrapped):
     assert not walk(model, WALLED_RING, wrapped)[0]  # it trusts the map for ever
-    model.patience = 10
+    model.set_planning(patience=10)
     success, first = walk(model, WALLED_RING, wrapped)
     assert success and first[:, 1].max() > 3.0
     success, second = walk(model, WALLED_RING, wrapped)

@@ -20,7 +20,6 @@ from stable_baselines3.common.monitor import Monitor
 
 from proq_agent import GoalDataset, ProQ
 from proq_agent.common.archive import CheckpointError
-from proq_agent.proq.keypoints import settle_keypoints
 from proq_agent.proq.objectives import locate
 
 
@@ -53,7 +52,7 @@ def test_learns_without_an_env_and_counts_updates(tiny):
 
 
 def test_keypoints_stay_frozen_until_their_start_and_inside_the_data(tiny):
-    model = tiny(keypoint_start=5, keypoint_learning_rate=1.0)
+    model = tiny(keypoints={"start": 5, "learning_rate": 1.0})
     before = model.policy.keypoints.clone()
     model.learn(5, log_interval=None)
     assert th.equal(before, model.policy.keypoints)
@@ -65,26 +64,17 @@ def test_keypoints_stay_frozen_until_their_start_and_inside_the_data(tiny):
 
 @pytest.mark.parametrize(("fraction", "n_updates"), [(0.5, 8), (0.55, 100)])
 def test_keypoints_settle_on_states_of_the_data_when_the_map_is_finished(tiny, walks, fraction, n_updates):
-    model = tiny(map_fraction=fraction, actor_fraction=1.0 - fraction, keypoint_learning_rate=1.0)
+    model = tiny(map_fraction=fraction, actor_fraction=1.0 - fraction, keypoints={"learning_rate": 1.0})
     before = model.policy.keypoints.clone()
     model.learn(n_updates, log_interval=None)
     to_data = th.cdist(model.policy.keypoints, walks.achieved_goals).amin(dim=1)
     assert to_data.max() < 1e-4 and not th.allclose(before, model.policy.keypoints)
 
 
-@pytest.mark.parametrize("chunk", [7, 10_000])
-def test_a_keypoint_settles_on_the_nearest_state(tiny, walks, chunk):
-    policy = tiny().policy
-    points = policy.goal_scaler(th.rand(8, 2, generator=th.Generator().manual_seed(0)) * 5.0)
-    policy.standard_keypoints.copy_(points)
-    settle_keypoints(policy, walks.achieved_goals, chunk)
-    states = policy.goal_scaler(walks.achieved_goals)
-    least = th.cdist(points, states).amin(dim=1)
-    assert th.allclose((policy.standard_keypoints - points).norm(dim=1), least, atol=1e-5)
-
-
 def test_without_the_barrier_only_repulsion_moves_the_keypoints(tiny):
-    held, free = (tiny(barrier=b, repel_strength=0.0).learn(6, log_interval=None) for b in (True, False))
+    held, free = (
+        tiny(keypoints={"barrier": b, "repel_strength": 0.0}).learn(6, log_interval=None) for b in (True, False)
+    )
     assert th.equal(free.policy.keypoints, tiny().policy.keypoints)
     assert not th.equal(held.policy.keypoints, free.policy.keypoints)
 
@@ -136,7 +126,7 @@ def test_map_and_actor_learn_in_their_shares_of_the_updates(tiny):
     snapshots: list[dict[str, th.Tensor]] = []
     rates: list[float] = []
     model = tiny(
-        map_fraction=0.5, actor_fraction=0.75, learning_rate=lambda progress: progress, keypoint_learning_rate=1.0
+        map_fraction=0.5, actor_fraction=0.75, learning_rate=lambda progress: progress, keypoints={"learning_rate": 1.0}
     )
     model.learn(8, callback=Snapshots(), log_interval=None)
     for name, first in snapshots[0].items():
@@ -152,7 +142,7 @@ def test_map_and_actor_learn_in_their_shares_of_the_updates(tiny):
 def test_the_actor_is_weighed_on_one_and_the_same_map(tiny):
     """Where map and actor learn together, the map moves after both have been measured on it."""
     together, alone = tiny(learning_rate=0.5), tiny(learning_rate=0.5)
-    batch = alone.dataset.sample(alone.batch_size, alone.generator, alone._sampling)
+    batch = alone.goals.sample(alone.dataset, alone.batch_size, alone.generator)
     map_objective = alone._map_objective(batch)
     _, metrics = alone._actor_objective(batch, locate(alone.policy, batch))
     assert th.allclose(map_objective.located.embeddings, locate(alone.policy, batch).embeddings, atol=1e-5)
@@ -253,26 +243,71 @@ def test_float64_observations_are_accepted(tiny):
     [
         {"batch_size": 0},
         {"batch_size": 1},
-        {"n_keypoints": 0},
-        {"max_hop": 0.0},
-        {"compliance": 1.0},
+        {"keypoints": {"n": 0}},
+        {"planning": {"max_hop": 0.0}},
+        {"distance": {"compliance": 1.0}},
         {"map_fraction": 0.0},
         {"actor_fraction": 1.5},
         {"map_fraction": 0.5, "actor_fraction": 0.4},
-        {"caution": -1.0},
+        {"planning": {"caution": -1.0}},
         {"stochastic": "maybe"},
-        {"keypoint_freq": 0},
-        {"discount": 1.0},
-        {"value_near_share": -0.1},
-        {"value_near_share": 0.5, "value_time_share": 0.3, "value_map_share": 0.3},
-        {"actor_map_share": 1.5},
+        {"keypoints": {"freq": 0}},
+        {"goals": {"discount": 1.0}},
         {"temperature": -1.0},
-        {"max_multiplier": 0.5},
+        {"temperature": float("inf")},
+        {"learning_rate": float("inf")},
+        {"distance": {"max_multiplier": 0.5}},
     ],
 )
 def test_impossible_hyperparameters_are_refused(tiny, bad):
-    with pytest.raises(ValueError, match=next(iter(bad)).replace("max_multiplier", "max_value")):
+    (name, value) = next(iter(bad.items()))
+    with pytest.raises(ValueError, match=next(iter(value)) if isinstance(value, dict) else name):
         tiny(**bad)
+
+
+def test_names_of_earlier_versions_still_work_with_one_warning(tiny, tmp_path):
+    with pytest.warns(FutureWarning, match=r"max_hop is planning\.max_hop now") as warned:
+        model = tiny(max_hop=7.0, n_keypoints=4, value_near_share=0.3, near_candidates=256)
+    assert len([w for w in warned if w.category is FutureWarning]) == 1
+    assert (model.planning.max_hop, model.keypoints.n, model.goals.value.near) == (7.0, 4, 0.3)
+    assert model.keypoints.freq == TINY["keypoints"]["freq"]  # the rest of the group stays
+    with pytest.raises(ValueError, match="near_candidates is no longer an option"):
+        tiny(near_candidates=3)
+    with pytest.raises(TypeError, match="max_hops"):
+        tiny(max_hops=7.0)
+    model.save(tmp_path / "agent")
+    with pytest.warns(FutureWarning, match="patience"):
+        loaded = ProQ.load(tmp_path / "agent", patience=3)
+    assert (loaded.planning.patience, loaded.planning.max_hop) == (3, 7.0)
+    assert ProQ.load(tmp_path / "agent", planning={"patience": 4}).planning.max_hop == 7.0
+
+
+def test_planning_changes_without_training_anew(tiny):
+    model = tiny()
+    before = model.planner
+    model.set_planning(max_hop=3.0, patience=5)
+    assert (model.planning.max_hop, model.planning.patience, model.planning.reach) == (3.0, 5, 10.0)
+    assert model.planner is not before and model.planner.max_hop == 3.0
+    with pytest.raises(ValueError, match="max_hop"):
+        model.set_planning(max_hop=0.0)
+
+
+def test_acting_draws_from_another_stream_than_learning(tiny):
+    model = tiny(seed=7)
+    assert model.generator.initial_seed() == 7 != model.acting_generator.initial_seed()
+
+
+def test_the_learning_rate_of_the_map_falls_within_its_own_share(tiny):
+    rates: list[float] = []
+
+    class Note(BaseCallback):
+        def _on_step(self) -> bool:
+            rates.append(self.model.map_optimizer.param_groups[0]["lr"])
+            return True
+
+    model = tiny(map_fraction=0.5, actor_fraction=0.5, learning_rate=lambda progress: 1e-3 * progress)
+    model.learn(8, callback=Note(), log_interval=None)
+    assert rates[:4] == pytest.approx([1e-3, 0.75e-3, 0.5e-3, 0.25e-3])
 
 
 def test_learning_and_building_from_nothing_are_refused():
@@ -298,11 +333,11 @@ def test_an_env_that_is_no_goal_env_is_refused():
 
 
 def test_a_loaded_agent_acts_as_the_saved_one(tiny, tmp_path):
-    model = tiny(learning_rate=1e-3, max_hop=7.0).learn(5, log_interval=None)
+    model = tiny(learning_rate=1e-3, planning={"max_hop": 7.0}).learn(5, log_interval=None)
     model.save(tmp_path / "agent")
     loaded = ProQ.load(tmp_path / "agent.zip", device="cpu")
     assert_same(model, loaded)
-    assert (loaded.max_hop, loaded.num_timesteps, loaded.learning_rate) == (7.0, 5, 1e-3)
+    assert (loaded.planning.max_hop, loaded.num_timesteps, loaded.learning_rate) == (7.0, 5, 1e-3)
     assert loaded.observation_space == model.observation_space
     batch = observation(9)
     for deterministic in (True, False):
@@ -311,7 +346,7 @@ def test_a_loaded_agent_acts_as_the_saved_one(tiny, tmp_path):
 
 
 def test_training_resumes_exactly_in_a_new_process(tiny, walks, tmp_path):
-    kwargs = {"policy_kwargs": TINY["policy_kwargs"] | {"dropout": 0.2}, "value_near_share": 0.3}
+    kwargs = {"policy_kwargs": TINY["policy_kwargs"] | {"dropout": 0.2}, "goals": {"value": {"near": 0.3}}}
     straight = tiny(**kwargs).learn(12, log_interval=None)
     tiny(**kwargs).learn(6, log_interval=None).save(tmp_path / "half")
     script = f"""
@@ -377,12 +412,8 @@ def test_a_whole_update_needs_nothing_from_the_host(tiny, walks):
             TINY
             | {
                 "device": "meta",
-                "keypoint_start": 0,
-                "keypoint_freq": 1,
-                "value_near_share": 0.5,
-                "value_time_share": 0.2,
-                "value_map_share": 0.2,
-                "actor_map_share": 0.5,
+                "keypoints": {"n": 8, "start": 0, "freq": 1},
+                "goals": {"value": {"near": 0.5, "near_in_time": 0.2, "on_map": 0.2}, "actor": {"on_map": 0.5}},
                 "stochastic": "ignore",
             }
         ),

@@ -193,7 +193,11 @@ def test_the_same_agent_is_trained_from_a_file_and_through_minari(
         assert train.main(["--env", env_id, *options]) == 0
         runs.append(find_run(tmp_path / "logs", "proq", env_id))
     file, through_minari = (ProQ.load(run.agent) for run in runs)
-    assert (file.max_hop, file.discount) == (through_minari.max_hop, through_minari.discount) == (60.0, 0.98)
+    assert (
+        (file.planning.max_hop, file.goals.discount)
+        == (through_minari.planning.max_hop, through_minari.goals.discount)
+        == (60.0, 0.98)
+    )
     for one, other in zip(file.policy.parameters(), through_minari.policy.parameters(), strict=True):
         np.testing.assert_array_equal(one.detach(), other.detach())
 

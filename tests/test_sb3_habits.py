@@ -73,7 +73,7 @@ def test_loading_takes_a_dataset_and_seeds_the_env(tiny, walks, tmp_path):
     model = ProQ.load(
         tmp_path / "agent", env, device="cpu", dataset=walks, custom_objects={"clip_range": 0.2, "reach": 3.0}
     )
-    assert (model.num_timesteps, model.reach) == (3, 3.0)
+    assert (model.num_timesteps, model.planning.reach) == (3, 3.0)
     assert model.env is not None and model.env._seeds == [4]
     model.learn(2, log_interval=None, reset_num_timesteps=False)
     with pytest.raises(ValueError, match="max_hops"):

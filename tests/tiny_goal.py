@@ -12,8 +12,7 @@ from proq_agent import GoalDataset, ProQ
 
 TINY: dict[str, Any] = {
     "batch_size": 16,
-    "n_keypoints": 5,
-    "keypoint_start": 4,
+    "keypoints": {"n": 5, "start": 4},
     "policy_kwargs": {"hidden_sizes": [16], "latent_dim": 4, "n_components": 4, "component_size": 2},
 }
 
@@ -21,7 +20,7 @@ TINY: dict[str, Any] = {
 ENV = "tiny_goal:TinyGoal-v0"
 NAME = "tiny_goal-TinyGoal-v0"
 TINY_PARAMS = (
-    "batch_size:16", "n_keypoints:5", "keypoint_start:4", "policy_kwargs.hidden_sizes:[16]",
+    "batch_size:16", "keypoints.n:5", "keypoints.start:4", "policy_kwargs.hidden_sizes:[16]",
     "policy_kwargs.latent_dim:4", "policy_kwargs.n_components:4", "policy_kwargs.n_fourier_features:8",
 )  # fmt: skip
 

@@ -10,7 +10,6 @@ from gymnasium import spaces
 
 from proq_agent import ProQ
 from proq_agent.planning.navigator import Navigator, Plan
-from proq_agent.planning.progress import Progress, ProgressMonitor
 from wrappers.goal_dict import GOAL_KEYS
 
 
@@ -66,7 +65,7 @@ class KeypointGoal(gym.Wrapper, gym.utils.RecordConstructorArgs):
         self.observation_space = spaces.Dict(space.spaces | {"desired_goal": shown})
         self.model = model
         self._source: Navigator | None = None
-        self._progress: Progress | None = None
+        self._progress: tuple[np.ndarray, ...] | None = None
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
@@ -119,12 +118,5 @@ class KeypointGoal(gym.Wrapper, gym.utils.RecordConstructorArgs):
         if self._source is not self.model.navigator:  # at first, and when the model has learned more
             self._source = self.model.navigator
             self._navigator = self._source.fork()
-        plan = self._navigator.plan(start, goal)
-        if self.model.planning.patience is not None:
-            target, cost, arrived = plan.points[:1], np.array([plan.cost]), np.array([plan.arrived])
-            self._progress, stuck = ProgressMonitor(self.model.planning.patience).watch(
-                self._navigator.graph, start[None], goal[None], target, cost, arrived, self._progress
-            )
-            if stuck:
-                plan = self._navigator.plan(start, goal)
+        plan, self._progress = self._navigator.follow(start, goal, self._progress)
         return plan

@@ -78,7 +78,7 @@ class OfflineAlgorithm(BaseAlgorithm):
 
     dataset: GoalDataset | None = None
     training_restored = False  #: whether this was loaded from a file with all that exact resumption needs
-    learned: ClassVar[tuple[str, ...]] = ()  #: attributes, plain values, that belong to the agent
+    learned: ClassVar[tuple[str, ...]] = ()  #: attributes that belong to the agent
     stateful: ClassVar[tuple[str, ...]] = ()  #: attributes with a state dict, kept to resume exactly
     generators: ClassVar[tuple[str, ...]] = ("generator", "acting_generator")
     acting_settings: ClassVar[tuple[str, ...]] = ()  #: arguments that may change without training anew
@@ -404,7 +404,7 @@ class OfflineAlgorithm(BaseAlgorithm):
             "observation_space": space_to_json(self.observation_space),
             "action_space": space_to_json(self.action_space),
             "counters": {name: getattr(self, name) for name in _COUNTERS},
-            "learned": {name: to_json_value(getattr(self, name), name) for name in self.learned},
+            "learned": {name: to_json_value(value, name) for name, value in self._learned_values().items()},
         }
         hyperparameters, pickled = {}, {}
         for name in self._hyperparameter_names():
@@ -418,6 +418,15 @@ class OfflineAlgorithm(BaseAlgorithm):
         if "training" not in excluded:
             tensors["training"] = self._training_state()
         write_archive(path, metadata | {"hyperparameters": hyperparameters}, tensors, pickled)
+
+    def _learned_values(self) -> dict[str, Any]:
+        """What ``learned`` names, as plain values."""
+        return {name: getattr(self, name) for name in self.learned}
+
+    def _set_learned_values(self, values: dict[str, Any]) -> None:
+        """Take over what :meth:`_learned_values` returned."""
+        for name, value in values.items():
+            setattr(self, name, value)
 
     def _training_state(self) -> dict[str, Any]:
         state = {name: getattr(self, name).state_dict() for name in self.stateful}
@@ -498,8 +507,7 @@ class OfflineAlgorithm(BaseAlgorithm):
                 model._set_training_state(archive.tensors["training"])
             for name in _COUNTERS:
                 setattr(model, name, archive.metadata["counters"][name])
-            for name in cls.learned:
-                setattr(model, name, from_json_value(archive.metadata["learned"][name]))
+            model._set_learned_values({n: from_json_value(archive.metadata["learned"][n]) for n in cls.learned})
         except (RuntimeError, KeyError, ValueError) as error:
             raise CheckpointError(f"the file's tensors do not fit its hyperparameters: {error}") from error
         if dataset is not None:

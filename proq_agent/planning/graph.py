@@ -1,17 +1,14 @@
-"""Plans over the keypoints: a directed graph, its shortest paths, and what is closed in it for now."""
+"""A directed graph of keypoints: its shortest paths, routes to goals, and the next hop of a state."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from functools import cached_property
-from itertools import count
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components, floyd_warshall, shortest_path
-
-from proq_agent.planning.regions import Corner, Crosses, crosses_box, crosses_region
 
 # Elements of one temporary of a min-plus product: 2 MB of doubles, about a core's cache.
 _CHUNK = 1 << 18
@@ -19,11 +16,9 @@ _CHUNK = 1 << 18
 # Steps that a missed goal is worth, so that a plan's odds come first, even a billionth, and its length second.
 COST_OF_A_MISS = 1e9
 
-_Indices = int | Sequence[int] | np.ndarray
-
 
 class Routes(NamedTuple):
-    """What the graph knows about ``B`` goals; stale once :attr:`KeypointGraph.version` has changed."""
+    """What the graph knows about ``B`` goals."""
 
     costs: np.ndarray  #: ``[B, K]`` cost-to-goal of each keypoint, inf where there is no route
     successors: np.ndarray  #: ``[B, K]`` next node on the plan; ``K`` is the goal itself, -1 no route
@@ -52,16 +47,6 @@ class Connectivity(NamedTuple):
     n_components: int  #: number of strongly connected components
 
 
-class _Change(NamedTuple):
-    """One ``block`` (infinite cost) or ``penalise`` (finite cost) in force."""
-
-    nodes: np.ndarray
-    sources: np.ndarray
-    ends: np.ndarray
-    cost: float
-    tests: list[Crosses]
-
-
 class KeypointGraph:
     """
     Directed graph of ``K`` keypoints, whose hops are at most ``max_hop`` long wherever that is possible.
@@ -75,14 +60,18 @@ class KeypointGraph:
     to go to the nearest keypoint that is not blocked, at cost inf, or if there is none, to the goal itself.
     :attr:`Hops.fallback` says so in either case.
 
+    A graph never changes, so that threads can share it: :meth:`with_closures` returns another.
+
     :param distances: ``[K, K]`` directed distances from row to column; inf where there is no edge
-    :param max_hop: longest hop that is trusted, the first and the last included
+    :param max_hop: longest hop that plans keep to, the first and the last included
     :param reach: a keypoint at most this far is reached, and its successor becomes the target
-    :param points: ``[K, goal_dim]`` keypoints in goal space; needed only to block by box or region
-    :param barred: nodes that no plan may use, whatever is blocked or unblocked
     :param caution: a hop as long as ``max_hop`` costs 1 + caution times its length, shorter ones proportionally less on
         top. Of many learned distances a search for the shortest finds those that are too short, above all around
         corners; long hops are the less reliable ones
+    :param trusted_hop: longest hop that odds rely on, by default ``max_hop``
+    :param terminals: ``[K]`` bool, nodes that no hop leaves: a way may end there, and nobody is sent there to wait
+    :param blocked: ``[K]`` bool, nodes that no plan may use
+    :param surcharges: ``[K, K]`` what edges cost beyond their lengths; inf closes them
     """
 
     def __init__(
@@ -90,55 +79,57 @@ class KeypointGraph:
         distances: np.ndarray,
         max_hop: float,
         reach: float = 0.0,
-        points: np.ndarray | None = None,
         caution: float = 0.0,
-        barred: _Indices = (),
+        *,
+        trusted_hop: float | None = None,
+        terminals: ArrayLike = False,
+        blocked: ArrayLike = False,
+        surcharges: np.ndarray | float = 0.0,
     ) -> None:
-        self.distances = np.array(distances, dtype=np.float64)  # a copy: the caller may go on training
-        if self.distances.ndim != 2 or not 0 < len(self.distances) == self.distances.shape[1]:
-            raise ValueError(f"distances must be square, [K, K] with K >= 1, got {self.distances.shape}.")
-        if not (self.distances >= 0).all():
+        distances = np.array(distances, dtype=np.float64)  # a copy: the caller may go on training
+        if distances.ndim != 2 or not 0 < len(distances) == distances.shape[1]:
+            raise ValueError(f"distances must be square, [K, K] with K >= 1, got {distances.shape}.")
+        if not (distances >= 0).all():
             raise ValueError("distances hold negative or NaN entries; use inf where there is no edge.")
         if not (max_hop > 0 and reach >= 0 and caution >= 0):
             raise ValueError(
                 f"max_hop must be positive, reach and caution non-negative, got {max_hop}, {reach} and {caution}."
             )
-        self.n_nodes = len(self.distances)
-        self.max_hop = self.trusted_hop = float(max_hop)  # what plans keep to, and what their odds rely on
-        self.reach = float(reach)
-        self.caution = float(caution)
-        self.points = None if points is None else np.array(points, dtype=np.float64)
-        if self.points is not None and (self.points.ndim != 2 or len(self.points) != self.n_nodes):
-            raise ValueError(f"points must be [{self.n_nodes}, goal_dim], got {self.points.shape}.")
-        self._barred = self._indices(barred, "barred")
-        self.version = 0  #: grows with every change; Routes of an older version are stale
-        self._changes: dict[int, _Change] = {}
-        self._handles = count()
+        self.n_nodes = len(distances)
+        self.terminals, self.blocked = (
+            np.broadcast_to(np.asarray(mask, dtype=bool), self.n_nodes) for mask in (terminals, blocked)
+        )
+        distances[self.terminals] = np.inf
+        self.distances = _read_only(distances)
+        self.max_hop, self.reach, self.caution = float(max_hop), float(reach), float(caution)
+        self.trusted_hop = self.max_hop if trusted_hop is None else float(trusted_hop)
+        self.surcharges = surcharges
 
-    # The next four are dropped by a change and computed when needed: several changes cost one pass.
+    def with_closures(self, blocked: np.ndarray, surcharges: np.ndarray | float) -> KeypointGraph:
+        """The same graph with other nodes blocked and other surcharges."""
+        return self._with(blocked=blocked, surcharges=surcharges)
 
-    @cached_property
-    def blocked(self) -> np.ndarray:
-        """``[K]`` keypoints that are barred or blocked now."""
-        mask = np.zeros(self.n_nodes, dtype=bool)
-        mask[self._barred] = True
-        for change in self._changes.values():
-            mask[change.nodes] = True
-        return mask
+    def ending_at(self, terminals: np.ndarray, trusted_hop: float) -> KeypointGraph:
+        """The same graph with other terminals, and another length of hops that are trusted."""
+        return self._with(terminals=terminals, trusted_hop=trusted_hop)
+
+    def _with(self, **changes: Any) -> KeypointGraph:
+        names = ("distances", "max_hop", "reach", "caution", "trusted_hop", "terminals", "blocked", "surcharges")
+        return KeypointGraph(**({name: getattr(self, name) for name in names} | changes))
+
+    # Computed when needed: of several changes in a row, only the last costs a pass of shortest paths.
 
     @cached_property
     def weights(self) -> np.ndarray:
-        """``[K, K]`` cost of each edge now, inf where there is none or it is blocked."""
-        weights = self.hop_costs(self.distances)
-        for change in self._changes.values():
-            weights[change.sources, change.ends] += change.cost
+        """``[K, K]`` cost of each edge, inf where there is none or it is blocked."""
+        weights = self.hop_costs(self.distances) + self.surcharges
         weights[self.blocked] = np.inf
         weights[:, self.blocked] = np.inf
         np.fill_diagonal(weights, np.inf)
         # A hop costs a trifle, less than the resolution of float32 distances, more than the rounding of float64
         # sums: ties go to fewer hops, and as costs fall even along edges of length zero, no plan can cycle.
         trusted = (self.distances <= self.max_hop) & np.isfinite(weights)
-        return weights + 1e-9 * weights.max(initial=1.0, where=trusted)
+        return _read_only(weights + 1e-9 * weights.max(initial=1.0, where=trusted))
 
     @property
     def hops(self) -> np.ndarray:
@@ -149,7 +140,7 @@ class KeypointGraph:
     def costs(self) -> np.ndarray:
         """``[K, K]`` length of the shortest path from row to column, inf where there is none."""
         # Masked, because in a plain array scipy takes entries near zero for missing edges.
-        return floyd_warshall(np.ma.masked_invalid(self.weights))
+        return _read_only(floyd_warshall(np.ma.masked_invalid(self.weights)))
 
     @cached_property
     def longest_way(self) -> float:
@@ -172,7 +163,7 @@ class KeypointGraph:
         to_goal = np.atleast_2d(np.asarray(to_goal, dtype=np.float64))
         if to_goal.ndim != 2 or to_goal.shape[1] != self.n_nodes or np.isnan(to_goal).any():
             raise ValueError(f"to_goal must be [B, {self.n_nodes}] without NaN, got {to_goal.shape}.")
-        to_goal = np.where(self.blocked, np.inf, to_goal)
+        to_goal = np.where(self.blocked | self.terminals, np.inf, to_goal)
         last_hop = self.hop_costs(to_goal) + penalties
         # Taken off and added at the end: a last hop far longer than the edges would drown their differences.
         offset = last_hop.min(axis=1, keepdims=True)
@@ -184,10 +175,10 @@ class KeypointGraph:
         ends = last_hop <= onward
         successors[ends] = self.n_nodes
         successors[np.isinf(costs)] = -1
-        trusted = self._trusted(np.where(ends, to_goal, lengths), successors)
+        trusted = self.all_trusted(np.where(ends, to_goal, lengths), successors)
         return Routes(costs + offset, successors, np.isfinite(costs).astype(np.float64), trusted)
 
-    def _trusted(self, lengths: np.ndarray, successors: np.ndarray) -> np.ndarray:
+    def all_trusted(self, lengths: np.ndarray, successors: np.ndarray) -> np.ndarray:
         """``[B, K]`` whether no hop from a node to its successor and so on to the goal is beyond ``trusted_hop``."""
         trusted = np.ones((len(lengths), self.n_nodes + 1), dtype=bool)  # the goal itself is last
         trusted[:, :-1] = (lengths <= self.trusted_hop) & (successors >= 0)
@@ -227,7 +218,7 @@ class KeypointGraph:
         target[direct] = goal
         lost = np.isinf(cost)
         if lost.any():
-            refuges = np.where(self._refuges(), first_hop[lost], np.inf)
+            refuges = np.where(self.blocked | self.terminals, np.inf, first_hop[lost])
             nearest = refuges.argmin(axis=1)
             target[lost] = np.where(np.isinf(refuges.min(axis=1)), goal, nearest)
         if self.reach >= from_state.min():
@@ -256,99 +247,6 @@ class KeypointGraph:
             nodes.append(onward)
         return nodes
 
-    def block(
-        self,
-        *,
-        nodes: _Indices | None = None,
-        edges: Sequence[tuple[int, int]] | np.ndarray | None = None,
-        box: tuple[Corner, Corner] | None = None,
-        region: Callable[[np.ndarray], np.ndarray] | None = None,
-    ) -> int:
-        """
-        Close part of the map until :meth:`unblock`. Several blocks may be in force at once.
-
-        A box or region closes the keypoints inside it and the edges whose straight segment in goal space
-        passes through it. A box is tested exactly, however thin; a region at points 1/500 of the map apart.
-        Hops from a state or to a goal are not edges of the graph: see :meth:`mask_blocked`.
-
-        :param nodes: indices of keypoints
-        :param edges: pairs ``(i, j)``; only that direction is closed
-        :param box: ``(low, high)`` corners in goal space
-        :param region: predicate that maps points ``[N, goal_dim]`` to ``[N]`` bool
-        :return: handle for :meth:`unblock`
-        """
-        if nodes is None and edges is None and box is None and region is None:
-            raise ValueError("block() needs at least one of nodes, edges, box and region.")
-        closed = [self._indices([] if nodes is None else nodes, "nodes")]
-        pairs = self._indices([] if edges is None else edges, "edges")
-        if pairs.size and pairs.shape[-1] != 2:
-            raise ValueError(f"edges must be pairs (i, j), got an array of shape {pairs.shape}.")
-        pairs = pairs.reshape(-1, 2)
-        tests: list[Crosses] = []
-        if box is not None or region is not None:
-            if self.points is None:
-                raise ValueError("A box or region needs KeypointGraph(..., points=keypoints in goal space).")
-            if box is not None:
-                tests.append(crosses_box(*box, dim=self.points.shape[1]))
-            if region is not None:
-                tests.append(crosses_region(region, extent=float(np.ptp(self.points, axis=0).max())))
-            hops = np.argwhere(np.isfinite(self.distances))
-            starts, ends = self.points[hops[:, 0]], self.points[hops[:, 1]]
-            for crosses in tests:
-                closed.append(np.flatnonzero(crosses(self.points, self.points)))
-                pairs = np.concatenate([pairs, hops[crosses(starts, ends)]])
-        return self._add(_Change(np.concatenate(closed), pairs[:, 0], pairs[:, 1], np.inf, tests))
-
-    def penalise(self, i: _Indices, j: _Indices, cost: float) -> int:
-        """
-        Add ``cost`` to the edge (or edges) from ``i`` to ``j``, for an agent that makes no progress along it.
-
-        :return: handle for :meth:`unblock`; :meth:`clear_penalties` undoes all penalties
-        """
-        if not 0 <= cost < np.inf:
-            raise ValueError(f"A penalty must be finite and non-negative, got {cost}; block() closes edges.")
-        sources, ends = np.broadcast_arrays(self._indices(i, "i"), self._indices(j, "j"))
-        return self._add(_Change(np.empty(0, dtype=np.intp), sources, ends, float(cost), []))
-
-    def unblock(self, handle: int | None = None) -> None:
-        """
-        Undo one change, or all of them.
-
-        :param handle: what :meth:`block` or :meth:`penalise` returned; None for everything
-        """
-        if handle is not None and not self.in_force(handle):
-            raise ValueError(f"No block or penalty {handle} is in force; in force: {sorted(self._changes)}.")
-        self._drop(list(self._changes) if handle is None else [handle])
-
-    def in_force(self, handle: int) -> bool:
-        """Whether what :meth:`block` or :meth:`penalise` did has not been undone."""
-        return handle in self._changes
-
-    def clear_penalties(self) -> None:
-        """Undo every penalty; blocks stay."""
-        self._drop([handle for handle, change in self._changes.items() if change.cost < np.inf])
-
-    def mask_blocked(self, distances: np.ndarray, starts: np.ndarray, ends: np.ndarray) -> np.ndarray:
-        """
-        Distances with inf for the hops whose straight segment enters a blocked box or region.
-
-        For the hops that the graph cannot see: from states to keypoints, from keypoints to goals, from states
-        to goals. A hop that begins inside is kept, so that an agent caught there can leave.
-
-        :param distances: ``[...]`` lengths of the hops, returned as they are if no box or region is blocked
-        :param starts: ``[..., goal_dim]`` points; with ``ends`` they broadcast to the shape of ``distances``
-        :param ends: ``[..., goal_dim]`` points
-        """
-        tests = [test for change in self._changes.values() for test in change.tests]
-        if not tests:
-            return distances
-        dim = np.shape(ends)[-1]
-        starts, ends = (array.reshape(-1, dim) for array in np.broadcast_arrays(starts, ends))
-        entered = np.zeros(len(starts), dtype=bool)
-        for crosses in tests:
-            entered |= crosses(starts, ends) & ~crosses(starts, starts)
-        return np.where(entered.reshape(np.shape(distances)), np.inf, distances)
-
     def connectivity(self, n_nodes: int | None = None) -> Connectivity:
         """
         Share of ordered pairs with a route, and the number of strongly connected components.
@@ -364,35 +262,6 @@ class KeypointGraph:
         n_components, _ = connected_components(trusted, connection="strong")
         return Connectivity(float(routed / max(len(free) * (len(free) - 1), 1)), int(n_components))
 
-    def _refuges(self) -> np.ndarray:
-        """``[K]`` keypoints to go to when there is no route."""
-        return ~self.blocked
-
-    def _indices(self, values: _Indices | Sequence[tuple[int, int]], name: str) -> np.ndarray:
-        indices = np.atleast_1d(np.asarray(values))
-        if indices.size and not np.issubdtype(indices.dtype, np.integer):
-            raise ValueError(f"{name} must be integer indices of keypoints, got dtype {indices.dtype}.")
-        if indices.size and not (indices.min() >= 0 and indices.max() < self.n_nodes):
-            raise ValueError(f"{name} must be within 0..{self.n_nodes - 1}, got {indices.tolist()}.")
-        return indices.astype(np.intp)
-
-    def _add(self, change: _Change) -> int:
-        handle = next(self._handles)
-        self._changes[handle] = change
-        self._invalidate()
-        return handle
-
-    def _drop(self, handles: list[int]) -> None:
-        for handle in handles:
-            del self._changes[handle]
-        if handles:  # otherwise the plans that callers cached remain valid
-            self._invalidate()
-
-    def _invalidate(self) -> None:
-        self.version += 1
-        for name in ("blocked", "longest_way", "weights", "costs"):
-            self.__dict__.pop(name, None)
-
 
 def min_plus(matrix: np.ndarray, vectors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """``min_j matrix[k, j] + vectors[b, j]`` and its argmin, both ``[B, K]``, in bounded memory."""
@@ -407,3 +276,8 @@ def min_plus(matrix: np.ndarray, vectors: np.ndarray) -> tuple[np.ndarray, np.nd
             indices[b : b + goals, k : k + rows] = best
             values[b : b + goals, k : k + rows] = np.take_along_axis(sums, best[..., None], axis=2)[..., 0]
     return values, indices
+
+
+def _read_only(array: np.ndarray) -> np.ndarray:
+    array.flags.writeable = False
+    return array

@@ -1,196 +1,209 @@
-"""From where the agent is and wants to be to the point it should head for next."""
+"""From where agents are and want to be to what they head for next: plan, watch the progress, plan anew if stuck."""
 
 from __future__ import annotations
 
 import copy
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
-import torch as th
 
+from proq_agent.planning.goal_map import Controller, Places
 from proq_agent.planning.graph import Hops, Routes
-from proq_agent.planning.map_graph import MapGraph
-from proq_agent.proq.row_policy import Ends, RowPolicy
-
-Locations = th.Tensor | np.ndarray  # an array for a single row on the CPU
+from proq_agent.planning.planner import Planner, Snapshot
+from proq_agent.planning.progress import Progress, watch
+from proq_agent.planning.snags import Ahead
 
 
 class Plan(NamedTuple):
     """A way to a goal. Where chance decides it ends at the entrance; what follows is planned after the jump."""
 
-    nodes: list[int]  #: keypoints, entrances, and last the goal itself, ``graph.n_nodes``
+    nodes: list[int]  #: keypoints, entrances, and last the goal itself, ``planner.n_nodes``
     points: np.ndarray  #: ``[nodes, goal_dim]``
     cost: float  #: steps expected, with ``caution`` somewhat more
-    probability: float  #: of reaching the goal by trusted hops, below one where a lottery cannot be avoided
+    probability: float  #: of reaching the goal by trusted hops, below one where risk cannot be avoided
     fallback: bool  #: it needs a hop that is longer than trusted, or there is no way at all
     arrived: bool  #: the goal is within ``reach``
 
 
 class _Goals(NamedTuple):
-    """What is known of the goals that the agent was last asked for, row by row."""
+    """What is known of the goals of some agents, one row each, as long as nothing is closed or opened."""
 
-    points: np.ndarray
-    locations: th.Tensor
-    embeddings: th.Tensor
+    snapshot: Snapshot
+    places: Places
+    ahead: Ahead  # where they lie, seen from the snags
     routes: Routes
-    version: int
-    ends: Ends | None = None  # of a single goal
+    targets: Any = None  # nodes and goals, as the controller wants them
+
+
+class Decision(NamedTuple):
+    """Where agents go now."""
+
+    hops: Hops  #: the chosen nodes, their costs and odds
+    states: Places  #: where the agents are
+    goals: _Goals  #: where they want to be
 
 
 class Navigator:
     """
-    Plans over a frozen map. A goal's routes are computed when it is first asked for and kept while it stays.
+    Finds the way for agents over a map. The routes to a goal are computed when it is first asked for and kept while it
+    stays; what is kept is replaced as a whole, so that threads may share a navigator.
 
-    :param graph: the map, with all that is closed on it
+    :param planner: the graph, with all that is closed on it
+    :param batch: acts in any number of agents; must be of the planner's map
+    :param single: acts in one
     """
 
-    def __init__(self, graph: MapGraph) -> None:
-        self.graph = graph
-        self.policy = graph.policy
-        self._rows = RowPolicy.of(graph.policy)
-        self._goals: _Goals | None = None
+    def __init__(self, planner: Planner, batch: Controller, single: Controller) -> None:
+        self.planner = planner
+        self._batch, self._single = batch, single
+        self._goals: dict[bool, _Goals] = {}  # of a single agent, and of a batch
 
     def fork(self) -> Navigator:
         """A navigator for another agent in the same world: the graph is shared, what is known of goals is not."""
         other = copy.copy(self)
-        other._goals = None
+        other._goals = {}
         return other
 
-    @th.no_grad()
-    def next_hops(self, achieved: np.ndarray, desired: np.ndarray) -> tuple[Hops, Locations, Locations]:
+    def decide(
+        self,
+        achieved: np.ndarray,
+        desired: np.ndarray,
+        progress: tuple[np.ndarray, ...] | None = None,
+        episode_start: np.ndarray | None = None,
+    ) -> tuple[Decision, tuple[np.ndarray, ...] | None]:
         """
-        The next target of each row.
+        Choose where to go, and notice who gets no closer: not told that the world has changed, agents find out.
+
+        What leads past the place where an agent is stuck, in the direction it was heading, becomes more expensive by
+        its cost to go, so that a few bumps at one place make any detour cheaper. This is learned for good, and shared
+        by all agents on the same planner: see :meth:`Planner.clear_penalties`.
 
         :param achieved: ``[B, goal_dim]`` where the agents are
         :param desired: ``[B, goal_dim]`` where they want to be
-        :return: the chosen hops, and the locations of the agents and of their targets, for :meth:`act`
+        :param progress: what the last call returned; None at the beginning
+        :param episode_start: ``[B]`` agents that begin anew
+        :return: the decision, and ``progress`` for the next call
         """
-        goals = self._known_goals(desired)
-        if self._rows is None or goals.ends is None:
-            locations = self.policy.locate(self.graph.tensor(achieved))
-            embeddings = self.policy.embed(locations)
-            to_nodes = self.policy.pairwise_distances(embeddings, self.graph.embeddings).cpu().numpy()
-            to_goal = self.policy.distances(embeddings, goals.embeddings).cpu().numpy()
-            hops = self._cheapest(goals, achieved, embeddings, to_nodes, to_goal)
-            return hops, locations, self._target_rows(self.graph.locations, goals.locations, hops)
-        here = self._rows.locate(achieved)
-        embedding, coordinates = self._rows.embed(here)
-        distances = self._rows.distances(embedding, coordinates, goals.ends)[None]
-        embeddings = th.from_numpy(np.concatenate([embedding, coordinates], axis=1))
-        hops = self._cheapest(goals, achieved, embeddings, distances[:, :-1], distances[:, -1])
-        return hops, here, goals.ends.locations[hops.target]
+        decision = self._decide(achieved, desired)
+        patience = self.planner.settings.patience
+        if patience is None:
+            return decision, progress
+        hops, version = decision.hops, decision.goals.snapshot.closures.version
+        known = None if progress is None else Progress(*progress)
+        progress, stuck = watch(patience, version, desired, hops.cost, hops.arrived, known, episode_start)
+        if len(stuck):
+            graph, targets = decision.goals.snapshot.graph, self._points(hops.target, desired)
+            # As the cost to go holds earlier penalties, it would grow without end.
+            penalties = np.clip(hops.cost, graph.max_hop, graph.longest_way)
+            for row in stuck:
+                self.planner.avoid(achieved[row], targets[row], float(penalties[row]))
+            decision = self._decide(achieved, desired)
+        return decision, progress
 
-    @th.no_grad()
-    def act(
-        self,
-        observations: np.ndarray,
-        here: Locations,
-        target: Locations,
-        deterministic: bool,
-        generator: th.Generator | None,
-    ) -> np.ndarray:
+    def act(self, observations: np.ndarray, decision: Decision, deterministic: bool, generator: Any) -> np.ndarray:
         """
-        Head for targets.
+        Head for what was decided.
 
         :param observations: ``[B, observation_dim]``
-        :param here: what :meth:`next_hops` returned
-        :param target: likewise
+        :param decision: what :meth:`decide` returned
         :param deterministic: the mean action instead of a sample
         :param generator: source of the samples
         :return: ``[B, action_dim]``
         """
-        if isinstance(here, np.ndarray) and isinstance(target, np.ndarray):
-            assert self._rows is not None
-            return self._rows.act(observations, here, target, deterministic, generator)
-        assert isinstance(here, th.Tensor) and isinstance(target, th.Tensor)
-        return self.policy.act(self.graph.tensor(observations), here, target, deterministic, generator).cpu().numpy()
+        hops, states, goals = decision
+        controller = self._controller(len(observations))
+        return controller.act(observations, states, goals.targets, hops.target, deterministic, generator)
 
-    def _cheapest(
-        self,
-        goals: _Goals,
-        achieved: np.ndarray,
-        embeddings: th.Tensor,
-        to_nodes: np.ndarray,
-        to_goal: np.ndarray,
-    ) -> Hops:
-        graph = self.graph
-        to_nodes, penalties = graph.passable(
-            to_nodes, achieved[:, None], graph.points, embeddings[:, None], graph.embeddings
-        )
-        to_goal, goal_penalties = graph.passable(to_goal, achieved, goals.points, embeddings, goals.embeddings)
-        return graph.next_hops(goals.routes, to_nodes, to_goal, penalties, goal_penalties)
-
-    def targets(self, nodes: np.ndarray, desired: np.ndarray) -> np.ndarray:
-        """The points in goal space ``[B, goal_dim]`` of nodes ``[B]``: keypoints, or the goal of that row."""
-        is_goal = nodes == self.graph.n_nodes
-        return np.where(is_goal[:, None], desired, self.graph.points[np.where(is_goal, 0, nodes)]).astype(np.float32)
-
-    @th.no_grad()
     def plan(self, start: np.ndarray, goal: np.ndarray) -> Plan:
         """
-        The whole plan from one point of goal space to another; what is known of several goals stays known.
+        The whole plan from one point of goal space to another.
 
         :raises ValueError: if one is not a finite point of goal space
         """
-        start, goal = (self._point(name, point) for name, point in (("start", start), ("goal", goal)))
-        is_alone = self._goals is None or len(self._goals.points) == 1
-        navigator = self if is_alone else self.fork()
-        hops, _, _ = navigator.next_hops(start[None], goal[None])
-        nodes = self.graph.path(navigator._known_goals(goal[None]).routes, hops.target[0])
-        points = self.targets(np.array(nodes), goal[None])
+        return self.follow(start, goal)[0]
+
+    def follow(
+        self,
+        start: np.ndarray,
+        goal: np.ndarray,
+        progress: tuple[np.ndarray, ...] | None = None,
+    ) -> tuple[Plan, tuple[np.ndarray, ...] | None]:
+        """
+        The whole plan of an agent on its way, see :meth:`decide`.
+
+        :raises ValueError: if ``start`` or ``goal`` is not a finite point of goal space
+        """
+        start, goal = self._point("start", start), self._point("goal", goal)
+        (hops, _, goals), progress = self.decide(start[None], goal[None], progress)
+        nodes = goals.snapshot.graph.path(goals.routes, hops.target[0])
         cost, odds, fallback, arrived = (part[0].item() for part in (hops.cost, hops.odds, hops.fallback, hops.arrived))
-        return Plan(nodes, points, cost, odds, fallback, arrived)
+        return Plan(nodes, self._points(np.array(nodes), goal[None]), cost, odds, fallback, arrived), progress
+
+    def _controller(self, n_agents: int) -> Controller:
+        return self._single if n_agents == 1 else self._batch
+
+    def _decide(self, achieved: np.ndarray, desired: np.ndarray) -> Decision:
+        goals = self._known_goals(desired)
+        (closures, _), graph = goals.snapshot, goals.snapshot.graph
+        controller = self._controller(len(achieved))
+        states = controller.place(achieved)
+        to_nodes, to_goal = controller.distances(states, goals.targets)
+        leaving = closures.snags.leaving(states)
+        to_nodes, penalties = closures.passable(
+            to_nodes, achieved[:, None], self.planner.points, leaving[:, None], closures.snags.to_nodes
+        )
+        to_goal, goal_penalties = closures.passable(to_goal, achieved, goals.places.points, leaving, goals.ahead)
+        return Decision(graph.next_hops(goals.routes, to_nodes, to_goal, penalties, goal_penalties), states, goals)
+
+    def _known_goals(self, desired: np.ndarray) -> _Goals:
+        snapshot, single = self.planner.snapshot, len(desired) == 1
+        known = self._goals.get(single)
+        if known is None or known.snapshot is not snapshot or known.places.points.shape != desired.shape:
+            goals = self._new_goals(snapshot, desired)
+        elif np.array_equal(known.places.points, desired):
+            return known
+        else:
+            changed = np.flatnonzero((known.places.points != desired).any(axis=1))
+            goals = self._new_goals(snapshot, desired[changed])
+            if len(changed) < len(desired):
+                goals = self._replaced(known, changed, goals)
+        goals = goals._replace(targets=self._controller(len(desired)).targets(self.planner.nodes, goals.places))
+        self._goals[single] = goals
+        return goals
+
+    def _new_goals(self, snapshot: Snapshot, desired: np.ndarray) -> _Goals:
+        nodes, goal_map, closures = self.planner.nodes, self.planner.goal_map, snapshot.closures
+        goals = goal_map.place(desired.copy())
+        ahead = closures.snags.ahead(goals)
+        to_goals, penalties = closures.passable(
+            goal_map.pairwise(nodes, goals),
+            nodes.points[:, None],
+            goals.points,
+            closures.snags.from_nodes[:, None],
+            ahead,
+        )
+        routes = snapshot.chance.routes(to_goals.T, np.transpose(penalties))
+        return _Goals(snapshot, goals, ahead, routes)
+
+    def _replaced(self, known: _Goals, rows: np.ndarray, new: _Goals) -> _Goals:
+        """What is known, with new goals in some rows."""
+        n = len(known.places)
+        index = np.arange(n)
+        index[rows] = n + np.arange(len(rows))
+        places = self.planner.goal_map.join([known.places, new.places])[index]
+        ahead, routes = (
+            [np.concatenate(arrays)[index] for arrays in zip(old, others, strict=True)]
+            for old, others in ((known.ahead, new.ahead), (known.routes, new.routes))
+        )
+        return _Goals(known.snapshot, places, Ahead(*ahead), Routes(*routes))
+
+    def _points(self, nodes: np.ndarray, desired: np.ndarray) -> np.ndarray:
+        """``[B, goal_dim]`` points of nodes ``[B]``: keypoints, or the goal of that row."""
+        is_goal = nodes == self.planner.n_nodes
+        return np.where(is_goal[:, None], desired, self.planner.points[np.where(is_goal, 0, nodes)]).astype(np.float32)
 
     def _point(self, name: str, point: np.ndarray) -> np.ndarray:
-        dim = self.graph.points.shape[1]
+        dim = self.planner.points.shape[1]
         if np.shape(point) != (dim,) or not np.isfinite(point).all():
             raise ValueError(f"{name} must be a finite point with {dim} coordinates, got {point}")
         return np.asarray(point, dtype=np.float32)
-
-    def _target_rows(self, keypoint_rows: th.Tensor, goal_rows: th.Tensor, hops: Hops) -> th.Tensor:
-        target = th.as_tensor(hops.target, device=keypoint_rows.device)
-        is_goal = target == self.graph.n_nodes
-        return th.where(is_goal[:, None], goal_rows, keypoint_rows[target.masked_fill(is_goal, 0)])
-
-    def _known_goals(self, desired: np.ndarray) -> _Goals:
-        known = self._goals
-        is_fresh = known is not None and known.version == self.graph.version
-        if known is not None and is_fresh and np.array_equal(known.points, desired):
-            return known
-        if known is None or not is_fresh or known.points.shape != desired.shape or len(desired) == 1:
-            self._goals = self._plan(desired)
-        else:
-            changed = np.flatnonzero((known.points != desired).any(axis=1))
-            new = self._plan(desired[changed])
-            rows = th.as_tensor(changed, device=new.embeddings.device)
-            self._goals = _Goals(
-                desired.copy(),
-                known.locations.index_copy(0, rows, new.locations),
-                known.embeddings.index_copy(0, rows, new.embeddings),
-                Routes(*(_replaced(old, changed, part) for old, part in zip(known.routes, new.routes, strict=True))),
-                known.version,
-            )
-        return self._goals
-
-    def _plan(self, desired: np.ndarray) -> _Goals:
-        locations = self.policy.locate(self.graph.tensor(desired))
-        embeddings = self.policy.embed(locations)
-        to_goal = self.policy.pairwise_distances(self.graph.embeddings, embeddings).T.cpu().numpy()
-        to_goal, penalties = self.graph.passable(
-            to_goal, self.graph.points, desired[:, None], self.graph.embeddings, embeddings[:, None]
-        )
-        routes = self.graph.routes(to_goal, penalties)
-        ends = self._ends(locations, embeddings) if len(desired) == 1 and self._rows is not None else None
-        return _Goals(desired.copy(), locations, embeddings, routes, self.graph.version, ends)
-
-    def _ends(self, goal_location: th.Tensor, goal_embedding: th.Tensor) -> Ends:
-        embeddings = th.cat([self.graph.embeddings, goal_embedding]).numpy()
-        n = embeddings.shape[1] - self.graph.points.shape[1]
-        locations = th.cat([self.graph.locations, goal_location]).numpy()
-        return Ends(locations, np.ascontiguousarray(embeddings[:, :n]), np.ascontiguousarray(embeddings[:, n:]))
-
-
-def _replaced(old: np.ndarray, rows: np.ndarray, new: np.ndarray) -> np.ndarray:
-    result = old.copy()
-    result[rows] = new
-    return result

@@ -18,7 +18,7 @@ class PlanningSettings(Settings):
     :param caution: a hop of length ``max_hop`` counts 1 + caution times its length when ways are compared, shorter hops
         less; the paper counts all alike
     :param patience: steps without progress after which the way is taken for closed and another one is looked for, see
-        :class:`~proq_agent.planning.progress.ProgressMonitor`; None trusts the map for ever, as the paper does
+        :meth:`~proq_agent.planning.navigator.Navigator.decide`; None trusts the map for ever, as the paper does
     """
 
     max_hop: float = 100.0

@@ -1,133 +1,117 @@
-"""Places on the map that cannot be passed as it says, and the hops that lead past them."""
+"""Places that cannot be passed as the map says, and what they cost the hops that lead past them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-import torch as th
 
-from proq_agent.planning.graph import KeypointGraph
-
-Pairwise = Callable[[th.Tensor, th.Tensor], th.Tensor]  # embeddings [A, dim] and [B, dim] -> distances [A, B]
+from proq_agent.planning.goal_map import GoalMap, Places
 
 
-class _Places(NamedTuple):
-    """Where agents were stuck, and all about it that does not depend on where others are; a row for each of P."""
+class Ahead(NamedTuple):
+    """Where the ends of ``N`` hops lie, seen from ``P`` snags."""
 
-    places: th.Tensor  # embeddings
-    targets: th.Tensor  # embeddings of where the agents were heading
-    costs: np.ndarray  # inf: closed, in all directions
-    planned: np.ndarray  # distance from place to target
-    onward: np.ndarray  # [P, K] distance from the place to each node of the graph
-    towards: np.ndarray  # [P, K] whether that node lies in the direction of the target
+    onward: np.ndarray  #: ``[N, P]`` distance from the snag to the end
+    towards: np.ndarray  #: ``[N, P]`` bool: in the direction in which the agent was heading
 
 
+@dataclass(frozen=True, eq=False)
 class Snags:
     """
-    Places where an agent was stuck, and what they cost the hops that lead past them.
+    ``P`` places where an agent was stuck, and what they cost the hops that lead past them.
 
     A hop from a to b leads past the place s, where the agent was stuck on its way to t, if s lies on it,
     d(a, s) + d(s, b) <= d(a, b) + slack, and b lies in the direction of t: one of b and t is nearer to the other than
     s is. So one bump into a wall tells about all hops through it, however long, from either keypoints or states,
     while the way back and the ways beyond the wall stay what they were.
 
-    The edges among these hops are penalised in the graph; the snag lasts as long as that penalty. A place that is
-    known to be closed is a snag of infinite cost for hops in any direction, but for those that begin or end beside it;
-    as it is one of many, it need not catch what passes at a distance.
+    A place that is known to be closed is a snag of infinite cost for hops in any direction, but for those that begin or
+    end beside it; as it is one of many, it need not catch what passes at a distance.
 
-    :param graph: whose edges are penalised
-    :param pairwise: d of embeddings
-    :param nodes: ``[K, embedding_dim]`` embeddings of the graph's nodes
-    :param slack: how far beside a hop a place may lie
+    Use :meth:`at` to make some.
     """
 
-    def __init__(self, graph: KeypointGraph, pairwise: Pairwise, nodes: th.Tensor, slack: float) -> None:
-        self.graph, self.pairwise, self.nodes, self.slack = graph, pairwise, nodes, slack
-        self._known = self._describe(nodes[:0], nodes[:0], np.inf)
-        self._handles: list[int] = []
-        self._version = graph.version
+    goal_map: GoalMap
+    slack: float  #: by how much a hop may be longer by way of the place
+    places: Places
+    targets: Places  #: where the agents were heading
+    costs: np.ndarray  #: ``[P]``, inf: closed, in all directions
+    planned: np.ndarray  #: ``[P]`` distance from place to target
+    from_nodes: np.ndarray  #: ``[K, P]`` distance from each node of the graph to the place
+    to_nodes: Ahead  #: of each node of the graph
 
-    def add(self, place: th.Tensor, target: th.Tensor, cost: float) -> None:
+    @classmethod
+    def at(
+        cls, goal_map: GoalMap, nodes: Places, slack: float, places: Places, targets: Places, cost: float = np.inf
+    ) -> Snags:
         """
-        :param place: ``[embedding_dim]`` s, where the agent is stuck
-        :param target: ``[embedding_dim]`` t, where it was heading
-        :param cost: added to every hop that leads past
+        :param goal_map: measures distances
+        :param nodes: ``K`` nodes of a graph
+        :param slack: by how much a hop may be longer by way of a place that lies on it
+        :param places: s, where agents were stuck
+        :param targets: t, where they were heading
+        :param cost: of a hop that leads past one; inf if nobody can pass
         """
-        new = self._describe(place[None], target[None], cost)
-        edges = self._edges_past(new)
-        self._append(new, self.graph.penalise(edges[:, 0], edges[:, 1], cost))
+        planned, from_nodes = goal_map.pairwise(places, targets).diagonal(), goal_map.pairwise(nodes, places)
+        to_nodes = _ahead(goal_map, places, targets, planned, nodes)
+        return cls(goal_map, slack, places, targets, np.full(len(places), cost), planned, from_nodes, to_nodes)
 
-    def close(self, places: th.Tensor, handle: int) -> None:
+    @classmethod
+    def joined(cls, parts: Sequence[Snags]) -> Snags:
+        """The snags of all parts, which must be of the same nodes."""
+        first = parts[0]
+        if len(parts) == 1:
+            return first
+        return cls(
+            first.goal_map,
+            first.slack,
+            first.goal_map.join([part.places for part in parts]),
+            first.goal_map.join([part.targets for part in parts]),
+            np.concatenate([part.costs for part in parts]),
+            np.concatenate([part.planned for part in parts]),
+            np.concatenate([part.from_nodes for part in parts], axis=1),
+            Ahead(*(np.concatenate(arrays, axis=1) for arrays in zip(*(part.to_nodes for part in parts), strict=True))),
+        )
+
+    def __len__(self) -> int:
+        return len(self.costs)
+
+    def leaving(self, starts: Places) -> np.ndarray:
+        """``[N, P]`` distance from each start to each snag."""
+        return self.goal_map.pairwise(starts, self.places) if len(self) else np.empty((len(starts), 0))
+
+    def ahead(self, ends: Places) -> Ahead:
+        """Where the ends of hops lie."""
+        if not len(self):
+            return Ahead(np.empty((len(ends), 0)), np.empty((len(ends), 0), dtype=bool))
+        return _ahead(self.goal_map, self.places, self.targets, self.planned, ends)
+
+    def penalties(self, lengths: np.ndarray, leaving: np.ndarray, ahead: Ahead) -> np.ndarray:
         """
-        :param places: ``[P, embedding_dim]`` what nobody can pass any more
-        :param handle: of the block in the graph, which these places share the fate of
+        What hops cost beyond their lengths, inf if they are closed.
+
+        :param lengths: ``[...]`` of the hops
+        :param leaving: ``[..., P]`` what :meth:`leaving` says of their starts
+        :param ahead: ``[..., P]`` what :meth:`ahead` says of their ends
         """
-        self._append(self._describe(places, places, np.inf), handle)
+        lengths, closed = lengths[..., None], np.isinf(self.costs)
+        past = leaving + ahead.onward <= lengths + np.where(closed, self.slack / 4, self.slack)
+        between = (leaving > self.slack) & (leaving < lengths)
+        return np.where(past & np.where(closed, between, ahead.towards), self.costs, 0.0).sum(axis=-1)
 
-    def edges_past(self, places: th.Tensor) -> np.ndarray:
-        """``[n, 2]`` edges of the graph that lead past places in any direction."""
-        return self._edges_past(self._describe(places, places, np.inf))
-
-    def penalties(self, distances: np.ndarray, starts: th.Tensor, ends: th.Tensor) -> np.ndarray | float:
+    def edges_past(self, distances: np.ndarray) -> np.ndarray:
         """
-        What hops that are not edges of the graph cost beyond their lengths, inf if they are closed.
+        ``[n, 2]`` edges of the graph that lead past a snag.
 
-        :param distances: ``[...]`` lengths of the hops
-        :param starts: embeddings; with ``ends`` their leading dimensions broadcast to the shape of ``distances``
-        :param ends: embeddings
+        :param distances: ``[K, K]`` of its nodes
         """
-        if self._version != self.graph.version:
-            self._drop_lifted()
-        return self._penalties(self._known, distances, starts, ends) if self._handles else 0.0
+        return np.argwhere(self.penalties(distances, self.from_nodes[:, None], self.to_nodes) > 0)
 
-    def _penalties(self, of: _Places, distances: np.ndarray, starts: th.Tensor, ends: th.Tensor) -> np.ndarray:
-        to_place = self._from(starts, of.places)
-        onward, towards = (of.onward, of.towards) if ends is self.nodes else self._ahead(of, ends)
-        onward, towards = np.moveaxis(onward, 0, -1), np.moveaxis(towards, 0, -1)
-        length, closed = distances[..., None], np.isinf(of.costs)
-        past = to_place + onward <= length + np.where(closed, self.slack / 4, self.slack)
-        between = (to_place > self.slack) & (to_place < length)
-        return np.where(past & np.where(closed, between, towards), of.costs, 0.0).sum(axis=-1)
 
-    def _describe(self, places: th.Tensor, targets: th.Tensor, cost: float) -> _Places:
-        costs, planned = np.full(len(places), cost), self._from(places, targets).diagonal()
-        nowhere = np.empty((len(places), 0))
-        new = _Places(places, targets, costs, planned, nowhere, nowhere)
-        onward, towards = self._ahead(new, self.nodes)
-        return new._replace(onward=onward, towards=towards)
-
-    def _ahead(self, of: _Places, ends: th.Tensor) -> tuple[np.ndarray, np.ndarray]:
-        """``[P, ...]`` distance from each place to ends ``[..., dim]``, and whether these lie ahead."""
-        onward = self._to(of.places, ends)
-        planned = of.planned.reshape(-1, *[1] * (ends.ndim - 1))
-        ahead = self._to(of.targets, ends) < onward
-        ahead |= np.moveaxis(self._from(ends, of.targets), -1, 0) < planned
-        return onward, ahead
-
-    @th.no_grad()
-    def _from(self, points: th.Tensor, places: th.Tensor) -> np.ndarray:
-        """Distances ``[..., P]`` from points ``[..., dim]`` to places ``[P, dim]``."""
-        return self.pairwise(points.flatten(end_dim=-2), places).cpu().numpy().reshape(*points.shape[:-1], len(places))
-
-    @th.no_grad()
-    def _to(self, places: th.Tensor, points: th.Tensor) -> np.ndarray:
-        """Distances ``[P, ...]`` from places ``[P, dim]`` to points ``[..., dim]``."""
-        return self.pairwise(places, points.flatten(end_dim=-2)).cpu().numpy().reshape(len(places), *points.shape[:-1])
-
-    def _edges_past(self, places: _Places) -> np.ndarray:
-        return np.argwhere(self._penalties(places, self.graph.distances, self.nodes[:, None], self.nodes) > 0)
-
-    def _append(self, new: _Places, handle: int) -> None:
-        self._drop_lifted()
-        self._handles += [handle] * len(new.costs)
-        places, targets, *arrays = zip(self._known, new, strict=True)
-        self._known = _Places(th.cat(places), th.cat(targets), *map(np.concatenate, arrays))  # type: ignore[arg-type]
-
-    def _drop_lifted(self) -> None:
-        """Forget the snags whose penalty was taken off the graph."""
-        kept = [row for row, handle in enumerate(self._handles) if self.graph.in_force(handle)]
-        self._known = _Places(*(part[kept] for part in self._known))  # type: ignore[arg-type]
-        self._handles = [self._handles[row] for row in kept]
-        self._version = self.graph.version
+def _ahead(goal_map: GoalMap, places: Places, targets: Places, planned: np.ndarray, ends: Places) -> Ahead:
+    onward = goal_map.pairwise(places, ends).T
+    towards = onward > goal_map.pairwise(targets, ends).T
+    return Ahead(onward, towards | (goal_map.pairwise(ends, targets) < planned))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import threading
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -18,17 +19,20 @@ from proq_agent.common.goal_sampling import GoalBatch, GoalSampling
 from proq_agent.common.offline import OfflineAlgorithm
 from proq_agent.common.settings import Renamed, as_settings, to_dict
 from proq_agent.common.spaces import check_observation
-from proq_agent.planning.map_graph import MapGraph
 from proq_agent.planning.navigator import Navigator, Plan
-from proq_agent.planning.progress import Progress, ProgressMonitor
+from proq_agent.planning.planner import Planner
 from proq_agent.planning.settings import PlanningSettings
 from proq_agent.proq import losses
+from proq_agent.proq.batch_map import BatchMap
 from proq_agent.proq.keypoints import diagnose_keypoints, move_keypoints, place_keypoints, settle_keypoints
 from proq_agent.proq.map_goals import choose_on_map
 from proq_agent.proq.objectives import Located, MapObjective, actor_objective, locate, map_objective
 from proq_agent.proq.policies import ProQPolicy
+from proq_agent.proq.row_map import RowMap
 from proq_agent.proq.settings import RENAMED, DistanceSettings, KeypointSettings
 from proq_agent.quasimetric.multipliers import Multipliers
+
+_BUILDING = threading.Lock()  # a navigator; not the agent's own, so that agents can be copied and pickled
 
 
 class _Phase(NamedTuple):
@@ -153,7 +157,7 @@ class ProQ(OfflineAlgorithm):
         self.stochastic = stochastic
         self.compile = compile
         self._check_arguments()
-        self.chance_edges: list[dict[str, Any]] = []
+        self.chance_edges: tuple[ChanceEdge, ...] = ()
         self._navigator: Navigator | None = None
         self._finish_init(_init_setup_model, dataset)
 
@@ -185,9 +189,9 @@ class ProQ(OfflineAlgorithm):
         self._actor_loss = th.compile(self._actor_objective) if self.compile else self._actor_objective
 
     def _prepare_dataset(self, dataset: GoalDataset) -> GoalDataset:
-        """End trajectories at unpredictable transitions, and remember these as lotteries for the planner."""
+        """End trajectories at unpredictable transitions, and remember these as chance edges for the planner."""
         self._navigator = None
-        self.chance_edges = []
+        self.chance_edges = ()
         if self.stochastic == "ignore":
             return dataset
         rows = dataset.transition_rows
@@ -196,7 +200,7 @@ class ProQ(OfflineAlgorithm):
         )
         assert self.seed is not None
         flagged = rows[find_unpredictable(observations[rows], actions[rows], observations[rows + 1], seed=self.seed)]
-        self.chance_edges = [edge.to_dict() for edge in cluster_chance(goals[flagged], goals[flagged + 1])]
+        self.chance_edges = tuple(cluster_chance(goals[flagged], goals[flagged + 1]))
         if len(flagged) and self.verbose:
             print(f"{len(flagged)} of {len(rows)} transitions are unpredictable: {len(self.chance_edges)} chance edges")
         return dataset.cut(flagged)
@@ -275,6 +279,12 @@ class ProQ(OfflineAlgorithm):
             self.logger.record(f"train/{name}", value.item())
         super().dump_logs()
 
+    def _learned_values(self) -> dict[str, Any]:
+        return {"chance_edges": [edge.to_dict() for edge in self.chance_edges]}
+
+    def _set_learned_values(self, values: dict[str, Any]) -> None:
+        self.chance_edges = tuple(ChanceEdge.from_dict(edge) for edge in values["chance_edges"])
+
     # ------------------------------------------------------------------------------------------------------ acting
 
     def set_parameters(self, *args: Any, **kwargs: Any) -> None:
@@ -285,13 +295,17 @@ class ProQ(OfflineAlgorithm):
     @property
     def navigator(self) -> Navigator:
         """Plans over the map as it is now."""
-        if self._navigator is None:
-            self.policy.set_training_mode(False)
-            chance_edges = [ChanceEdge.from_dict(edge) for edge in self.chance_edges if self.stochastic == "plan"]
-            self._navigator = Navigator(
-                MapGraph(self.policy, self.planning.max_hop, self.planning.reach, self.planning.caution, chance_edges)
-            )
-        return self._navigator
+        navigator = self._navigator
+        if navigator is None:
+            with _BUILDING:  # threads share the first one, and what is blocked in it
+                navigator = self._navigator = self._navigator or self._new_navigator()
+        return navigator
+
+    def _new_navigator(self) -> Navigator:
+        self.policy.set_training_mode(False)
+        goal_map = BatchMap(self.policy)
+        planner = Planner(goal_map, self.planning, self.chance_edges if self.stochastic == "plan" else ())
+        return Navigator(planner, batch=goal_map, single=RowMap.of(self.policy) or goal_map)
 
     def set_planning(self, **changes: Any) -> None:
         """
@@ -303,12 +317,12 @@ class ProQ(OfflineAlgorithm):
         self._navigator = None
 
     @property
-    def planner(self) -> MapGraph:
+    def planner(self) -> Planner:
         """
         The graph of keypoints; nodes and edges can be blocked here. Further training builds a new one, and a saved
         agent is without what was blocked or penalised: that is of the world, not of the map.
         """
-        return self.navigator.graph
+        return self.navigator.planner
 
     @property
     def controller(self) -> ProQPolicy:
@@ -323,7 +337,7 @@ class ProQ(OfflineAlgorithm):
         deterministic: bool = False,
     ) -> tuple[np.ndarray, tuple[np.ndarray, ...] | None]:
         """
-        Plan, and act towards the next target on the plan.
+        Plan, and act towards the next target on the plan. Threads may share an agent that does not learn meanwhile.
 
         :param observation: one dict of ``observation``, ``achieved_goal`` and ``desired_goal``, or a batch of them
         :param state: with ``planning.patience``, what the last call returned; without it only the observation matters
@@ -332,18 +346,9 @@ class ProQ(OfflineAlgorithm):
         :return: the action (or a batch of them), and the ``state`` for the next call
         """
         arrays, single = check_observation(observation, self.observation_space)
-        achieved, desired = arrays["achieved_goal"], arrays["desired_goal"]
         navigator = self.navigator
-        hops, here, target = navigator.next_hops(achieved, desired)
-        if self.planning.patience is not None:
-            targets = navigator.targets(hops.target, desired)
-            known = None if state is None else Progress(*state)
-            state, stuck = ProgressMonitor(self.planning.patience).watch(
-                navigator.graph, achieved, desired, targets, hops.cost, hops.arrived, known, episode_start
-            )
-            if stuck:
-                _, here, target = navigator.next_hops(achieved, desired)
-        actions = navigator.act(arrays["observation"], here, target, deterministic, self.acting_generator)
+        decision, state = navigator.decide(arrays["achieved_goal"], arrays["desired_goal"], state, episode_start)
+        actions = navigator.act(arrays["observation"], decision, deterministic, self.acting_generator)
         return (actions[0] if single else actions), state
 
     def plan(self, start: np.ndarray, goal: np.ndarray) -> Plan:
@@ -357,4 +362,4 @@ class ProQ(OfflineAlgorithm):
 
     def diagnose(self) -> dict[str, float]:
         """Share of keypoints in distribution, their spread, and how much of the graph is connected."""
-        return diagnose_keypoints(self.policy, self.planner)
+        return diagnose_keypoints(self.policy, self.planner.graph)

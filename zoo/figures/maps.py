@@ -78,9 +78,9 @@ def _draw_chance(axes: Axes, learned: LearnedMap) -> None:
     halo = [withStroke(linewidth=2, foreground="white")]
     for number, edge in enumerate(learned.model.chance_edges):
         colour = COLOURS[number % len(COLOURS)]
-        entrance = learned.in_plane(np.array(edge["entrance"]))
-        axes.add_patch(Circle((entrance[0], entrance[1]), edge["radius"], fill=False, color=colour, lw=1.5, zorder=5))
-        for place, odds in zip(learned.in_plane(np.array(edge["exits"])), edge["probabilities"], strict=True):
+        entrance = learned.in_plane(edge.entrance)
+        axes.add_patch(Circle((entrance[0], entrance[1]), edge.radius, fill=False, color=colour, lw=1.5, zorder=5))
+        for place, odds in zip(learned.in_plane(edge.exits), edge.probabilities, strict=True):
             arrow = {"arrowstyle": "->", "color": colour, "lw": 1.0, "connectionstyle": "arc3,rad=0.15"}
             axes.annotate("", tuple(place), tuple(entrance), arrowprops=arrow, zorder=5)
             # Lotteries share their exits: each writes on a line of its own.

@@ -1,4 +1,4 @@
-"""A policy for one observation at a time, in NumPy: at this size PyTorch's calls cost more than its arithmetic."""
+"""A policy's controller for one agent at a time, in NumPy: at this size PyTorch's calls cost more than arithmetic."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ import torch as th
 from scipy.special import ndtr
 
 from proq_agent.common.networks import MLP
+from proq_agent.planning.goal_map import Places
 from proq_agent.proq.policies import DIFFERENCE_GAIN, ProQPolicy
 from proq_agent.quasimetric.iqe import cpu_kernels
 
 
-class Ends(NamedTuple):
+class RowTargets(NamedTuple):
     """Where a single agent may go next: nodes of the graph and, last, its goal."""
 
     locations: np.ndarray  #: ``[nodes + 1, location_dim]``
@@ -21,16 +22,16 @@ class Ends(NamedTuple):
     coordinates: np.ndarray  #: ``[nodes + 1, goal_dim]``, in units of the longest step
 
 
-class RowPolicy:
+class RowMap:
     """
-    The methods of :class:`ProQPolicy` that acting needs, for arrays with one row. Use :meth:`of` to make one.
+    A :class:`~proq_agent.planning.goal_map.Controller` of one agent. Use :meth:`of` to make one.
 
     :param policy: on the CPU; its weights are shared, not copied
     """
 
     def __init__(self, policy: ProQPolicy) -> None:
         self.encoder, self.embedder, self.actor = map(_Layers, (policy.encoder, policy.embedder, policy.actor))
-        self.n_components, self.latent_dim = policy.quasimetric.n_components, policy.latent_dim
+        self.n_components, self.embedding_dim = policy.quasimetric.n_components, policy.embedder.output.out_features
         self.alpha = policy.quasimetric.alpha.item()
         self.std = policy.log_std.detach().exp().numpy()
         scalers = policy.goal_scaler, policy.observation_scaler
@@ -44,46 +45,57 @@ class RowPolicy:
         self.action_low, self.action_high = low, high
 
     @classmethod
-    def of(cls, policy: ProQPolicy) -> RowPolicy | None:
+    def of(cls, policy: ProQPolicy) -> RowMap | None:
         """One for this policy; None if it is another class, not on the CPU, or needs more than the kernels can do."""
         plain = type(policy) is ProQPolicy and policy.device.type == "cpu" and not policy.quasimetric.symmetric
         return cls(policy) if plain and cpu_kernels() is not None else None
 
-    def locate(self, goals: np.ndarray) -> np.ndarray:
-        """See :meth:`ProQPolicy.locate`."""
-        standard = (goals - self.goal_mean) / self.goal_std
+    def place(self, points: np.ndarray) -> Places:
+        """See :meth:`ProQPolicy.locate` and :meth:`ProQPolicy.embed`."""
+        standard = (points - self.goal_mean) / self.goal_std
         inputs = standard
         if self.frequencies.size:
             phases = standard @ self.frequencies
             inputs = np.concatenate([standard, np.sin(phases), np.cos(phases)], axis=1)
-        return np.concatenate([self.encoder(inputs), standard], axis=1)
+        latents = self.encoder(inputs)
+        embeddings = np.concatenate([self.embedder(latents), standard / self.longest_step], axis=1)
+        return Places(points, np.concatenate([latents, standard], axis=1), embeddings)
 
-    def embed(self, locations: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Embeddings and coordinates, see :class:`Ends`."""
-        return self.embedder(locations[:, : self.latent_dim]), locations[:, self.latent_dim :] / self.longest_step
+    def targets(self, nodes: Places, goals: Places) -> RowTargets:
+        """From the tensors of a :class:`~proq_agent.proq.batch_map.BatchMap` of the same policy."""
+        locations, embeddings = (
+            th.cat(parts).numpy()
+            for parts in ((nodes.locations, goals.locations), (nodes.embeddings, goals.embeddings))
+        )
+        n = self.embedding_dim
+        return RowTargets(locations, *map(np.ascontiguousarray, (embeddings[:, :n], embeddings[:, n:])))
 
-    def distances(self, embedding: np.ndarray, coordinates: np.ndarray, ends: Ends) -> np.ndarray:
-        """``[nodes + 1]``, as :meth:`ProQPolicy.distances`."""
-        n = len(ends.embeddings)
+    def distances(self, states: Places, targets: RowTargets) -> tuple[np.ndarray, np.ndarray]:
+        """See :meth:`ProQPolicy.distances`."""
+        n = len(targets.embeddings)
         kernels = cpu_kernels()
         assert kernels is not None
+        embedding, coordinates = np.split(states.embeddings, [self.embedding_dim], axis=1)
         longest, mean, _ = out = *np.empty((2, n), dtype=np.float32), np.empty(n, dtype=np.int64)
         pairs = np.zeros(n, dtype=np.int64), np.arange(n)
-        kernels.forward(embedding, ends.embeddings, *pairs, self.n_components, out, 1)
+        kernels.forward(embedding, targets.embeddings, *pairs, self.n_components, out, 1)
         longest -= mean
         longest *= self.alpha
         longest += mean
-        return np.maximum(longest, np.abs(coordinates - ends.coordinates).max(axis=1))
+        distances = np.maximum(longest, np.abs(coordinates - targets.coordinates).max(axis=1))[None]
+        return distances[:, :-1], distances[:, -1]
 
     def act(
         self,
         observations: np.ndarray,
-        here: np.ndarray,
-        target: np.ndarray,
+        states: Places,
+        targets: RowTargets,
+        chosen: np.ndarray,
         deterministic: bool,
         generator: th.Generator | None,
     ) -> np.ndarray:
         """See :meth:`ProQPolicy.act`."""
+        here, target = states.locations, targets.locations[chosen]
         standard = (observations - self.observation_mean) / self.observation_std
         mean = np.tanh(self.actor(np.concatenate([standard, target, DIFFERENCE_GAIN * (target - here)], axis=1)))
         if not deterministic:

@@ -1,0 +1,85 @@
+"""A policy's map and controller for planning: batches of any size, on any device."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import torch as th
+
+from proq_agent.planning.goal_map import Places, Rows
+from proq_agent.proq.policies import ProQPolicy
+
+
+class Targets(NamedTuple):
+    """What agents may head for."""
+
+    nodes: Places
+    goals: Places
+
+
+class BatchMap:
+    """
+    A :class:`~proq_agent.planning.goal_map.GoalMap` and the :class:`~proq_agent.planning.goal_map.Controller` on it;
+    rows are tensors on the policy's device.
+
+    :param policy: holds φ, d, ψ, the keypoints and the actor; must not change while plans are made
+    """
+
+    def __init__(self, policy: ProQPolicy) -> None:
+        self.policy = policy
+
+    @property
+    def keypoints(self) -> np.ndarray:
+        return self.policy.keypoints.cpu().numpy()
+
+    @th.no_grad()
+    def place(self, points: np.ndarray) -> Places:
+        locations = self.policy.locate(self._tensor(points))
+        return Places(points, locations, self.policy.embed(locations))
+
+    @th.no_grad()
+    def reachable(self, points: np.ndarray) -> np.ndarray:
+        """Where ψ is at least one half."""
+        return (self.policy.classifier(self.policy.encode(self._tensor(points)))[:, 0] >= 0).cpu().numpy()
+
+    @th.no_grad()
+    def pairwise(self, starts: Places, ends: Places) -> np.ndarray:
+        distances = self.policy.pairwise_distances(self._tensor(starts.embeddings), self._tensor(ends.embeddings))
+        return distances.cpu().numpy()
+
+    def join(self, parts: Sequence[Places]) -> Places:
+        return Places(
+            np.concatenate([part.points for part in parts]),
+            th.cat([part.locations for part in parts]),
+            th.cat([part.embeddings for part in parts]),
+        )
+
+    def targets(self, nodes: Places, goals: Places) -> Targets:
+        return Targets(nodes, goals)
+
+    @th.no_grad()
+    def distances(self, states: Places, targets: Targets) -> tuple[np.ndarray, np.ndarray]:
+        to_goals = self.policy.distances(states.embeddings, targets.goals.embeddings)
+        return self.pairwise(states, targets.nodes), to_goals.cpu().numpy()
+
+    @th.no_grad()
+    def act(
+        self,
+        observations: np.ndarray,
+        states: Places,
+        targets: Targets,
+        chosen: np.ndarray,
+        deterministic: bool,
+        generator: th.Generator | None,
+    ) -> np.ndarray:
+        nodes, goals = targets
+        target = th.as_tensor(chosen, device=self.policy.device)
+        is_goal = target == len(nodes)
+        locations = th.where(is_goal[:, None], goals.locations, nodes.locations[target.masked_fill(is_goal, 0)])
+        actions = self.policy.act(self._tensor(observations), states.locations, locations, deterministic, generator)
+        return actions.cpu().numpy()
+
+    def _tensor(self, rows: Rows) -> th.Tensor:
+        return th.as_tensor(rows, dtype=th.float32, device=self.policy.device)

@@ -3,41 +3,14 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 import pytest
 import torch as th
-from grid_maze import ONE_WAY_RING, ROOMS, GridMaze
+from grid_maze import ONE_WAY_RING, ROOMS, SMALL, GridMaze
 from stable_baselines3.common.evaluation import evaluate_policy
 
 from proq_agent import ProQ
-
-SMALL: dict[str, Any] = {
-    "learning_rate": 2e-3,
-    "batch_size": 128,
-    "n_keypoints": 24,
-    "max_hop": 5.0,
-    "reach": 1.5,
-    "temperature": 10.0,
-    "discount": 0.9,
-    "value_near_share": 0.3,
-    "far_offset": 30.0,
-    "far_scale": 0.1,
-    "repel_range": 10.0,
-    "keypoint_start": 500,
-    "keypoint_freq": 4,
-    "keypoint_learning_rate": 1e-2,
-    "seed": 1,
-    "device": "cpu",
-    "policy_kwargs": {
-        "hidden_sizes": [64, 64],
-        "n_components": 16,
-        "dropout": 0.0,
-        "n_fourier_features": 32,
-        "fourier_scale": 2.0,
-    },
-}
 
 
 def trained(layout: str, updates: int) -> tuple[GridMaze, ProQ]:

@@ -1,4 +1,4 @@
-"""The planner against brute force: Floyd-Warshall on every node, deletion instead of blocking, rows one by one."""
+"""The graph against brute force: Floyd-Warshall on every node, deletion instead of blocking, rows one by one."""
 
 from __future__ import annotations
 
@@ -6,13 +6,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from numpy.testing import assert_allclose, assert_array_equal
-from scipy.sparse.csgraph import floyd_warshall
+from straight_map import apart
 
-from proq_agent.planning import graph as planner
 from proq_agent.planning.graph import KeypointGraph, Routes
 
 MAX_HOP = 10.0
@@ -55,19 +54,28 @@ def with_goal(distances: np.ndarray, to_goal: np.ndarray) -> np.ndarray:
     return extended
 
 
-def line(n: int = 5, step: float = 4.0, **kwargs: Any) -> KeypointGraph:
-    """Keypoints at 0, 4, 8, ... on the x axis, an obstacle-free corridor."""
-    points = np.stack([step * np.arange(n), np.zeros(n)], axis=1)
-    return KeypointGraph(apart(points, points), points=points, **{"max_hop": 5.0, **kwargs})
+LINE = np.array([[0.0], [4.0], [8.0], [12.0], [16.0]])
+
+
+def line(points: np.ndarray = LINE, **kwargs: Any) -> KeypointGraph:
+    """An obstacle-free corridor."""
+    return KeypointGraph(apart(points, points), **{"max_hop": 5.0, **kwargs})
+
+
+def among(n: int, nodes: Any) -> np.ndarray:
+    """Nodes as a mask."""
+    return np.isin(np.arange(n), np.array(nodes, dtype=int))
+
+
+def surcharges(n: int, edges: Any, cost: float = INF) -> np.ndarray:
+    extra = np.zeros((n, n))
+    extra[tuple(np.transpose(edges))] = cost
+    return extra
 
 
 def plan(graph: KeypointGraph, routes: Routes, from_state: np.ndarray, state_to_goal: float = INF) -> list[int]:
     hops = graph.next_hops(routes, np.atleast_2d(from_state), np.array([state_to_goal]))
     return graph.path(routes, hops.target[0])
-
-
-def apart(starts: np.ndarray, ends: np.ndarray) -> np.ndarray:
-    return np.linalg.norm(starts[:, None] - ends[None], axis=-1)
 
 
 @given(cases())
@@ -145,7 +153,7 @@ def test_duplicate_keypoints_never_cycle(scale: float, goal_distance: float) -> 
 
 
 def test_ties_go_to_fewer_hops() -> None:
-    graph = line(4, max_hop=9.0)  # 0 -> 2 directly, or by 1 at the same cost
+    graph = line(LINE[:4], max_hop=9.0)  # 0 -> 2 directly, or by 1 at the same cost
     assert plan(graph, graph.routes(np.array([INF, INF, 0.0, INF])), np.array([1.0, INF, INF, INF])) == [0, 2, 4]
 
 
@@ -156,8 +164,17 @@ def test_a_one_way_door_is_passed_one_way_only() -> None:
     assert graph.connectivity() == (0.5, 2)
 
 
+def can_be_walked(distances: np.ndarray, to_goal: np.ndarray) -> np.ndarray:
+    """From which keypoints there is a way to the goal without a long hop."""
+    walked = to_goal <= MAX_HOP
+    for _ in distances:
+        walked = walked | ((distances <= MAX_HOP) & walked).any(axis=1)
+    return walked
+
+
 @settings(max_examples=150)
 @given(cases(), st.sampled_from([0.0, 1.0, 5.0]))
+@example((np.zeros((1, 1)), np.array([[10.0]]), np.array([[10.0]]), np.array([11.0])), 0.0)
 def test_next_hop_is_the_cheapest_of_the_surest_options(case: tuple[np.ndarray, ...], reach: float) -> None:
     distances, to_goal, from_state, state_to_goal = case
     n = len(distances)
@@ -167,7 +184,8 @@ def test_next_hop_is_the_cheapest_of_the_surest_options(case: tuple[np.ndarray, 
     for b in range(len(to_goal)):
         options = {k: float(hop_cost(from_state[b, k], n) + routes.costs[b, k]) for k in range(n)}
         options[n] = float(hop_cost(state_to_goal[b], n))
-        trusted = {k: cost for k, cost in options.items() if cost < MAX_HOP * (n + 1)}
+        walked = (from_state[b] <= MAX_HOP) & can_be_walked(distances, to_goal[b])
+        trusted = {k: options[k] for k in np.flatnonzero(np.append(walked, state_to_goal[b] <= MAX_HOP))}
         cheapest = min((trusted or options).values())
         assert hops.cost[b] == pytest.approx(cheapest, rel=1e-6) and hops.fallback[b] == (not trusted)
         if cheapest == INF:
@@ -210,21 +228,43 @@ def test_chunks_of_goals_and_of_keypoints_change_nothing(monkeypatch: pytest.Mon
 
 def test_a_reached_keypoint_is_left_for_its_successor() -> None:
     graph = line(reach=1.0)
-    goal = np.array([[18.0, 0.0]])
-    routes = graph.routes(apart(graph.points, goal).T)
+    goal = np.array([[18.0]])
+    routes = graph.routes(apart(LINE, goal).T)
     for x, target in [(1.5, 1), (3.0, 2), (4.0, 2), (16.0, 5), (17.0, 5)]:
-        state = np.array([[x, 0.0]])
-        hops = graph.next_hops(routes, apart(state, graph.points), apart(state, goal)[0])
+        state = np.array([[x]])
+        hops = graph.next_hops(routes, apart(state, LINE), apart(state, goal)[0])
         assert (hops.target[0], bool(hops.fallback[0])) == (target, False)
         assert hops.cost[0] == pytest.approx(18.0 - x, abs=2.0)
 
 
+def test_of_several_reached_keypoints_none_is_the_target() -> None:
+    points = np.array([[0.0], [0.3], [0.6], [0.9], [4.0]])
+    graph = line(points, max_hop=0.35, reach=1.0)  # so short that each of the first four is on the way
+    routes = graph.routes(apart(points, np.array([[8.0]])).T)
+    hops = graph.next_hops(routes, apart(np.array([[0.0]]), points), np.array([8.0]))
+    assert hops.target[0] == 4
+
+
 def test_path_lists_the_keypoints_and_ends_with_the_goal() -> None:
     graph = line()
-    goal, state = np.array([[18.0, 0.0]]), np.array([[1.0, 0.0]])
-    routes = graph.routes(apart(graph.points, goal).T)
-    assert plan(graph, routes, apart(state, graph.points)[0], 17.0) == [1, 2, 3, 4, 5]
-    assert plan(graph, routes, apart(state, graph.points), 3.0) == [5]
+    goal, state = np.array([[18.0]]), np.array([[1.0]])
+    routes = graph.routes(apart(LINE, goal).T)
+    assert plan(graph, routes, apart(state, LINE)[0], 17.0) == [1, 2, 3, 4, 5]
+    assert plan(graph, routes, apart(state, LINE), 3.0) == [5]
+
+
+def test_of_equal_ways_the_one_straight_to_the_goal_is_taken() -> None:
+    graph = line(LINE[:1], max_hop=10.0)
+    routes = graph.routes(np.array([[5.0]]))
+    for direct, target in ((10.0, 1), (np.nextafter(10.0, 11.0), 0)):
+        assert graph.next_hops(routes, np.array([[5.0]]), np.array([direct])).target[0] == target
+
+
+def test_a_last_hop_far_longer_than_the_others_does_not_hide_which_way_is_shorter() -> None:
+    graph = line()
+    routes = graph.routes(np.array([[2e9, 2e9, 2e9, 1e9, 2e9]]))  # from the fourth keypoint, whatever it takes
+    assert_array_equal(routes.successors, [[1, 2, 3, 5, 3]])
+    assert not routes.trusted.any() and np.isfinite(routes.costs).all()
 
 
 def test_a_goal_far_from_every_keypoint_is_reached_from_the_nearest_and_flagged() -> None:
@@ -250,14 +290,13 @@ def test_a_gap_is_bridged_where_it_is_narrowest_and_flagged() -> None:
 
 
 def test_without_any_route_the_nearest_free_keypoint_is_taken_at_unknown_cost() -> None:
-    graph = line()
-    graph.block(nodes=[1])
+    graph = line(blocked=among(5, [1]))
     routes = graph.routes(np.full(5, INF))
     from_state = np.array([[3.0, 1.0, 5.0, 9.0, 13.0]])
     hops = graph.next_hops(routes, from_state, np.array([INF]))
     assert (int(hops.target[0]), float(hops.cost[0]), bool(hops.fallback[0])) == (0, INF, True)
     assert plan(graph, routes, from_state) == [0]
-    graph.block(nodes=range(5))
+    graph = line(blocked=True)
     hops = graph.next_hops(graph.routes(np.ones(5)), from_state, np.array([7.0]))
     assert (int(hops.target[0]), bool(hops.fallback[0])) == (5, True) and np.isfinite(hops.cost[0])
 
@@ -266,16 +305,18 @@ def test_without_any_route_the_nearest_free_keypoint_is_taken_at_unknown_cost() 
 def test_blocking_a_node_equals_deleting_it(case: tuple[np.ndarray, ...], data: st.DataObject) -> None:
     distances, to_goal, from_state, state_to_goal = case
     n = len(distances)
-    closed = data.draw(st.sets(st.integers(0, n - 1), max_size=n - 1))
+    closed = sorted(data.draw(st.sets(st.integers(0, n - 1), max_size=n - 1)))
     kept = np.array([k for k in range(n) if k not in closed])
     names = np.append(kept, n)
-    graph, smaller = KeypointGraph(distances, MAX_HOP), KeypointGraph(distances[np.ix_(kept, kept)], MAX_HOP)
-    graph.block(nodes=sorted(closed))
+    graph = KeypointGraph(distances, MAX_HOP, blocked=among(n, closed))
+    smaller = KeypointGraph(distances[np.ix_(kept, kept)], MAX_HOP)
     routes, expected = graph.routes(to_goal), smaller.routes(to_goal[:, kept])
     assert_allclose(graph.costs[np.ix_(kept, kept)], smaller.costs)
+    assert_array_equal(graph.hops[np.ix_(kept, kept)], smaller.hops)
+    assert not graph.hops[closed].any() and not graph.hops[:, closed].any()
     assert_allclose(routes.costs[:, kept], expected.costs)
     assert_array_equal(routes.successors[:, kept], np.where(expected.successors < 0, -1, names[expected.successors]))
-    assert np.isinf(routes.costs[:, sorted(closed)]).all()
+    assert np.isinf(routes.costs[:, closed]).all()
     hops = graph.next_hops(routes, from_state, state_to_goal)
     expected_hops = smaller.next_hops(expected, from_state[:, kept], state_to_goal)
     assert_array_equal(hops.target, names[expected_hops.target])
@@ -285,181 +326,65 @@ def test_blocking_a_node_equals_deleting_it(case: tuple[np.ndarray, ...], data: 
 
 
 @given(cases(), st.data())
-def test_blocking_an_edge_equals_deleting_it_and_unblocking_restores_exactly(
-    case: tuple[np.ndarray, ...], data: st.DataObject
-) -> None:
-    distances, to_goal, _, _ = case
-    node = st.integers(0, len(distances) - 1)
-    edges = data.draw(st.lists(st.tuples(node, node), min_size=1, max_size=5))
-    graph = KeypointGraph(distances, MAX_HOP)
-    before, routes = graph.costs.copy(), graph.routes(to_goal)
-    first = graph.block(edges=edges)
+def test_an_infinite_surcharge_equals_deleting_the_edge(case: tuple[np.ndarray, ...], data: st.DataObject) -> None:
+    distances = case[0]
+    n = len(distances)
+    node = st.integers(0, n - 1)
+    edges = np.array(data.draw(st.lists(st.tuples(node, node), min_size=1, max_size=5)))
+    graph = KeypointGraph(distances, MAX_HOP, surcharges=surcharges(n, edges))
     deleted = distances.copy()
-    deleted[tuple(np.transpose(edges))] = INF
+    deleted[tuple(edges.T)] = INF
     assert_allclose(graph.costs, brute_force(deleted), rtol=1e-6, atol=1e-6)
-    second = graph.block(nodes=edges[0][0])
-    third = graph.penalise(*edges[-1], 3.0)
-    for handle in data.draw(st.permutations([first, second, third])):
-        graph.unblock(handle)
-    assert_array_equal(graph.costs, before)
-    for one, other in zip(graph.routes(to_goal), routes, strict=True):
-        assert_array_equal(one, other)
+    assert_array_equal(graph.hops, KeypointGraph(deleted, MAX_HOP).hops)
+    assert not graph.hops[tuple(edges.T)].any()
 
 
-def test_a_penalty_adds_up_reroutes_and_is_cleared_without_touching_blocks() -> None:
+def test_a_surcharge_is_paid_in_its_direction_and_reroutes() -> None:
     detour = np.array([[0.0, 1.0, 2.0], [1.0, 0.0, 2.0], [2.0, 2.0, 0.0]])
-    graph = KeypointGraph(detour, max_hop=2.0)
-    graph.penalise(0, 1, 1.5)
-    assert graph.costs[0, 1] == pytest.approx(2.5)
-    graph.penalise(0, 1, 9.0)
-    assert graph.costs[0, 1] == pytest.approx(4.0)  # by keypoint 2
-    assert graph.costs[1, 0] == pytest.approx(1.0)  # the other direction is as it was
-    graph.block(edges=[(2, 1)])
-    assert graph.costs[0, 1] == pytest.approx(11.5)
-    graph.clear_penalties()
-    assert graph.costs[0, 1] == pytest.approx(1.0)
-    assert np.isinf(graph.weights[2, 1])
-    graph.penalise(np.array([0, 2]), 1, 1.0)
-    graph.unblock()
-    assert_allclose(graph.costs, detour)
+    for extra, cost in ((1.5, 2.5), (10.5, 4.0)):  # the latter by keypoint 2
+        graph = KeypointGraph(detour, max_hop=2.0, surcharges=surcharges(3, [(0, 1)], extra))
+        assert graph.costs[0, 1] == pytest.approx(cost)
+        assert graph.costs[1, 0] == pytest.approx(1.0)
 
 
-def test_version_grows_with_every_change_and_only_then() -> None:
+def test_with_closures_leaves_the_graph_itself_as_it_was() -> None:
     graph = line()
-    graph.unblock()
-    graph.clear_penalties()
-    assert graph.version == 0
-    handle = graph.block(nodes=0)
-    graph.penalise(1, 2, 1.0)
-    graph.clear_penalties()
-    graph.unblock(handle)
-    assert graph.version == 4
-    graph.routes(np.ones(5))
-    assert graph.version == 4
+    before = graph.costs
+    closed = graph.with_closures(among(5, [2]), surcharges(5, [(0, 1)], 7.0))
+    assert closed.blocked[2] and closed.costs[0, 1] == pytest.approx(11.0)
+    assert graph.costs is before and not graph.blocked.any()
+    assert_array_equal(closed.with_closures(among(5, []), 0.0).costs, before)
+    for array in (graph.distances, graph.weights, graph.costs, closed.blocked):
+        with pytest.raises(ValueError, match="read-only"):
+            array[0] = 0
 
 
-def test_changes_cost_one_pass_of_shortest_paths_however_many_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
-    passes: list[np.ndarray] = []
-
-    def count(weights: np.ndarray) -> np.ndarray:
-        passes.append(weights)
-        return floyd_warshall(weights)
-
-    monkeypatch.setattr(planner, "floyd_warshall", count)
-    graph = line()
-    for goal in (np.ones(5), np.arange(5.0)):
-        graph.routes(goal)
-    assert len(passes) == 1
-    handle = graph.block(nodes=0)
-    graph.block(edges=[(1, 2)])
-    graph.penalise(2, 3, 1.0)
-    for goal in (np.ones(5), np.arange(5.0)):
-        graph.routes(goal)
-    assert len(passes) == 2
-    graph.unblock(handle)
-    graph.routes(np.ones(5))
-    assert len(passes) == 3
-
-
-def ring() -> KeypointGraph:
-    """Eight keypoints around a 20 x 20 square, so that there are two ways to everywhere."""
-    points = np.array([[0, 0], [10, 0], [20, 0], [20, 10], [20, 20], [10, 20], [0, 20], [0, 10]], dtype=float)
-    return KeypointGraph(apart(points, points), max_hop=11.0, points=points)
-
-
-def in_strip(points: np.ndarray) -> np.ndarray:
-    return (np.abs(points[:, 0] - 5.0) < 0.1) & (points[:, 1] < 5.0)
+def test_a_terminal_is_where_a_way_may_end_and_none_goes_on() -> None:
+    graph = line().ending_at(among(5, [2]), trusted_hop=8.0)
+    assert np.isinf(graph.costs[2, [0, 1, 3, 4]]).all() and np.isfinite(graph.costs[[0, 1, 3, 4], 2]).all()
+    routes = graph.routes(np.full(5, 1.0))
+    assert routes.successors[0, 2] == -1
+    assert graph.routes(np.array([[INF] * 4 + [0.0]])).trusted.tolist() == [[True, True, False, True, True]]
+    lost = graph.next_hops(graph.routes(np.full(5, INF)), np.array([[9.0, 5.0, 1.0, 3.0, 7.0]]), np.array([INF]))
+    assert lost.target[0] == 3  # nobody waits at a terminal
+    assert graph.with_closures(among(5, [0]), 0.0).trusted_hop == 8.0
 
 
 @pytest.mark.parametrize(
-    "area",
+    ("build", "message"),
     [
-        {"box": ([4.9, -1.0], [5.1, 5.0])},
-        {"box": ([5.0, -INF], [5.0, 5.0])},  # a line without any width
-        {"region": in_strip},
+        (lambda: line().routes(np.ones(4)), "to_goal"),
+        (lambda: line().routes(np.full(5, np.nan)), "to_goal"),
+        (lambda: KeypointGraph(np.ones((2, 3)), 1.0), "square"),
+        (lambda: KeypointGraph(np.ones((0, 0)), 1.0), "K >= 1"),
+        (lambda: KeypointGraph(-np.ones((2, 2)), 1.0), "negative"),
+        (lambda: KeypointGraph(np.full((2, 2), np.nan), 1.0), "NaN"),
+        (lambda: KeypointGraph(np.ones((2, 2)), 0.0), "max_hop"),
     ],
 )
-def test_a_wall_between_keypoints_sends_the_plan_the_other_way_round(area: dict) -> None:
-    graph = ring()
-    to_goal = apart(graph.points, np.array([[15.0, 0.0]])).T
-    start = apart(graph.points[7:8], graph.points)
-    assert plan(graph, graph.routes(to_goal), start) == [0, 1, 8]
-    handle = graph.block(**area)
-    assert not graph.blocked.any()
-    assert plan(graph, graph.routes(to_goal), start) == [6, 5, 4, 3, 2, 8]
-    graph.unblock(handle)
-    assert plan(graph, graph.routes(to_goal), start) == [0, 1, 8]
-
-
-def test_a_box_and_a_region_close_the_keypoints_inside() -> None:
-    graph = ring()
-    graph.block(box=([-1.0, -1.0], [1.0, 1.0]), region=lambda points: points.sum(axis=1) > 39.0)
-    assert_array_equal(np.flatnonzero(graph.blocked), [0, 4])
-    assert graph.connectivity().n_components == 2
-    graph.block(nodes=range(8))
-    assert graph.connectivity() == (0.0, 0)
-
-
-@given(arrays(np.float64, (4, 2, 3), elements=st.integers(-3, 3).map(float)))
-def test_the_exact_box_agrees_with_sampling(corners: np.ndarray) -> None:
-    """On a coarse lattice a segment that touches the widened box comes within a sample of it."""
-    low, high = np.sort(corners[0], axis=0)
-    starts, ends = corners[1:, 0], corners[1:, 1]
-    points = np.concatenate([starts, ends])
-    graph = KeypointGraph(apart(points, points), max_hop=100.0, points=points)
-    graph.block(box=(low, high))
-    samples = starts[:, None] + np.linspace(0, 1, 1261)[:, None] * (ends - starts)[:, None]
-    slack = 0.01
-    inside = ((samples >= low - slack) & (samples <= high + slack)).all(axis=2)
-    strictly = ((samples >= low) & (samples <= high)).all(axis=2).any(axis=1)
-    hit = np.isinf(graph.mask_blocked(np.ones(3), starts, ends)) | graph.blocked[:3]
-    assert (strictly <= hit).all()
-    assert (hit <= inside.any(axis=1)).all()
-
-
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_hops_of_states_and_goals_through_a_wall_are_masked(dtype: type) -> None:
-    graph = ring()
-    states = np.array([[4.0, 0.0], [5.0, 0.0]], dtype=dtype)  # before the wall, and caught in it
-    distances = apart(states, graph.points)
-    assert graph.mask_blocked(distances, states[:, None], graph.points) is distances
-    graph.block(box=([4.5, -2.0], [5.5, 0.1]))
-    masked = graph.mask_blocked(distances, states[:, None], graph.points.astype(dtype))
-    assert_array_equal(np.flatnonzero(np.isinf(masked[0])), [1, 2])
-    assert_array_equal(masked[1], distances[1])
-    assert_array_equal(graph.mask_blocked(np.ones(2), states, states[::-1]), [INF, 1.0])
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        (lambda graph: graph.block(), "at least one of"),
-        (lambda graph: graph.block(nodes=[5]), r"within 0\.\.4"),
-        (lambda graph: graph.block(nodes=[-1]), r"within 0\.\.4"),
-        (lambda graph: graph.block(nodes=[0.5]), "integer"),
-        (lambda graph: graph.block(edges=[(0, 1, 2)]), "pairs"),
-        (lambda graph: graph.block(box=([0.0], [1.0])), "2 coordinates"),
-        (lambda graph: graph.block(box=([1.0, 1.0], [0.0, 2.0])), "low <= high"),
-        (lambda graph: graph.block(region=lambda points: points > 0), "region must map"),
-        (lambda graph: graph.penalise(0, 1, -1.0), "non-negative"),
-        (lambda graph: graph.penalise(0, 1, INF), "block"),
-        (lambda graph: graph.unblock(7), "No block or penalty 7"),
-        (lambda graph: graph.routes(np.ones(4)), "to_goal"),
-        (lambda graph: graph.routes(np.full(5, np.nan)), "to_goal"),
-        (lambda graph: KeypointGraph(np.ones((2, 3)), 1.0), "square"),
-        (lambda graph: KeypointGraph(np.ones((0, 0)), 1.0), "K >= 1"),
-        (lambda graph: KeypointGraph(-np.ones((2, 2)), 1.0), "negative"),
-        (lambda graph: KeypointGraph(np.full((2, 2), np.nan), 1.0), "NaN"),
-        (lambda graph: KeypointGraph(np.ones((2, 2)), 0.0), "max_hop"),
-        (lambda graph: KeypointGraph(np.ones((2, 2)), 1.0, points=np.ones((3, 2))), "points"),
-        (lambda graph: KeypointGraph(np.ones((2, 2)), 1.0).block(box=([0.0], [1.0])), "points="),
-    ],
-)
-def test_bad_input_is_named_and_changes_nothing(change, message: str) -> None:
-    graph = line()
+def test_bad_input_is_named(build: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        change(graph)
-    assert graph.version == 0
+        build()
 
 
 @given(cases(), st.data())
@@ -486,12 +411,3 @@ def test_a_penalised_first_hop_gives_way_to_another_within_reach() -> None:
     assert graph.next_hops(routes, from_state, far).target == 1
     hops = graph.next_hops(routes, from_state, far, np.array([[0.0, 50.0, 0.0, 0.0, 0.0]]))
     assert hops.target == 0 and not hops.fallback and hops.cost == pytest.approx(17.0)
-
-
-def test_what_is_barred_stays_so() -> None:
-    graph = line(barred=[2])
-    handle = graph.block(nodes=3)
-    assert graph.blocked.tolist() == [False, False, True, True, False]
-    graph.unblock(handle)
-    graph.unblock()
-    assert graph.blocked.tolist() == [False, False, True, False, False]

@@ -36,14 +36,12 @@ class DrawnMaze(GridMaze):
 def build(walks):
     """An agent with a raw map, on which a third of the hops between keypoints are allowed."""
 
-    def build(**kwargs: Any) -> ProQ:
-        model = ProQ(**TINY, dataset=walks, **kwargs)
-        if "max_hop" not in kwargs:
-            distances = model.planner.distances
-            max_hop = float(np.quantile(distances[distances > 0], 0.35))
-            return build(max_hop=max_hop, reach=0.1 * max_hop, **kwargs)
+    def build(**planning: Any) -> ProQ:
+        model = ProQ(**TINY, dataset=walks, planning=planning)
         list(model.policy.classifier.parameters())[-1].data.fill_(10.0)  # untrained, it may call any keypoint stray
-        model.set_dataset(walks)
+        distances = model.planner.distances
+        max_hop = float(np.quantile(distances[distances > 0], 0.35))
+        model.set_planning(max_hop=max_hop, reach=0.1 * max_hop)
         return model
 
     return build
@@ -137,6 +135,55 @@ def test_the_reward_is_that_of_the_goal_which_the_shown_point_stands_for(model):
             np.testing.assert_array_equal(env.compute_reward(goals, goals[::-1], no_info), [1.0, 1.0, 1.0])
             np.testing.assert_array_equal(env.compute_reward(goals, goals[[1, 1, 1]], no_info), [0.0, 1.0, 0.0])
             assert env.compute_reward(achieved, achieved, no_info) == 1.0
+
+
+def test_a_hindsight_goal_beside_the_point_shown_means_itself(model):
+    env = KeypointGoal(GridMaze(), model)
+    n = 0
+    for observation, _, info in steps(env):
+        shown, final = observation["desired_goal"], info["final_goal"]
+        if np.abs(shown - final).max() > 2 * GridMaze.TOLERANCE:
+            beside = np.nextafter(shown, np.float32(np.inf))
+            assert env.compute_reward(shown, beside, info) == 1.0  # at the keypoint, which is all it was to reach
+            assert env.compute_reward(shown, shown, info) == 0.0  # the keypoint is not where it should go
+            n += 1
+    assert n
+
+
+def test_the_environments_own_goal_is_not_handed_out(model):
+    class OwnGoal(GridMaze):
+        def _observation(self) -> dict[str, np.ndarray]:
+            return super()._observation() | {"desired_goal": self.goal}
+
+    env = KeypointGoal(OwnGoal(), model)
+    _, info = env.reset(seed=1)
+    goal = env.unwrapped.goal.copy()
+    for planned in (info, env.step(np.zeros(2, np.float32))[4]):
+        planned["final_goal"] += 100.0
+        planned["plan"][-1][:] += 100.0
+        np.testing.assert_array_equal(env.unwrapped.goal, goal)
+
+
+def test_who_is_stuck_is_shown_another_way(build):
+    """As in predict: in the step in which patience ends, and for all agents of the model."""
+    model = build(patience=3)
+    rerouted = 0
+    for seed in range(8):
+        env, other = KeypointGoal(GridMaze(), model), KeypointGoal(GridMaze(), model)
+        _, info = env.reset(seed=seed)
+        shown = [info["keypoint"]]
+        for _ in range(3):
+            *_, info = env.step(np.zeros(2, np.float32))
+            shown.append(info["keypoint"])
+        assert shown[0] == shown[1] == shown[2]
+        assert other.reset(seed=seed)[1]["keypoint"] == shown[3]
+        rerouted += shown[3] != shown[0]
+        env.reset(seed=seed)  # an episode begins with patience
+        version = model.planner.version
+        env.step(np.zeros(2, np.float32))
+        assert model.planner.version == version
+        model.planner.clear_penalties()
+    assert rerouted
 
 
 @pytest.mark.parametrize("patience", [None, 3])

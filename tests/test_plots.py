@@ -4,6 +4,7 @@ import copy
 import subprocess
 import sys
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,7 @@ from tiny_goal import TINY, tiny_arrays, tiny_model
 
 import zoo
 from proq_agent import GoalDataset, ProQ
+from proq_agent.chance.edges import ChanceEdge
 from zoo.figures.canvas import saved_figure
 from zoo.figures.curves import Curve, mean_and_band, read_curve, read_trainings
 from zoo.figures.learned_map import LearnedMap
@@ -53,10 +55,10 @@ def test_format_follows_the_suffix_and_is_repeatable(model, tmp_path, suffix, ma
 
 def test_odds_of_lotteries_that_share_an_exit_are_drawn_apart(model):
     low, high = LearnedMap(model).keypoints.min(axis=0), LearnedMap(model).keypoints.max(axis=0)
-    edge = {"entrance": low.tolist(), "radius": 0.1, "exits": [high.tolist()], "probabilities": [1.0], "count": 9}
-    lottery = edge | {"exits": [high.tolist(), low.tolist()], "probabilities": [0.7, 0.3]}
+    edge = ChanceEdge(low, 0.1, high[None], np.ones(1), 9)
+    lottery = replace(edge, exits=np.stack([high, low]), probabilities=np.array([0.7, 0.3]))
     drawn = copy.copy(model)
-    drawn.chance_edges = [lottery, edge]
+    drawn.chance_edges = (lottery, edge)
     axes = Figure().add_subplot()
     _draw_chance(axes, LearnedMap(drawn))
     labels = {text.get_text(): text.xyann for text in axes.texts if text.get_text()}

@@ -121,7 +121,7 @@ def test_no_gradient_of_the_map_reaches_multipliers_keypoints_or_actor(model, ba
 def test_the_actor_imitates_what_shortens_the_way(model, batch):
     policy = model.policy.train(False)
     temperature = 1.5
-    loss, metrics = actor_objective(policy, batch, locate(policy, batch), temperature, None)
+    loss, metrics = actor_objective(policy, batch, locate(policy, batch), temperature, 100.0, None)
 
     def d(starts: th.Tensor) -> th.Tensor:
         return policy.distances(policy.embed(policy.locate(starts)), policy.embed(policy.locate(batch.actor_goals)))
@@ -138,7 +138,7 @@ def test_the_actor_imitates_what_shortens_the_way(model, batch):
 
 def test_the_actor_takes_the_map_as_it_is(model, batch):
     model.policy.zero_grad(set_to_none=True)
-    actor_objective(model.policy, batch, locate(model.policy, batch), 1.0, None)[0].backward()
+    actor_objective(model.policy, batch, locate(model.policy, batch), 1.0, 100.0, None)[0].backward()
     moved = {name.split(".")[0] for name, p in model.policy.named_parameters() if p.grad is not None}
     assert moved == {"actor", "log_std"}
 

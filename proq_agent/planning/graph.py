@@ -55,9 +55,9 @@ class KeypointGraph:
     ``d`` obeys the triangle inequality, so no route is shorter than the direct hop: only the cut makes a plan.
     All-pairs shortest paths are computed once; a goal is one more node, added by a min-plus product in O(K²).
 
-    Where the cut leaves no route, longer hops bridge the gaps: each costs more than any way without one, and the more
-    the longer it is, so that a plan has few of them and short ones. Where a goal is walled off altogether, the plan is
-    to go to the nearest keypoint that is not blocked, at cost inf, or if there is none, to the goal itself.
+    Where the cut leaves no route, longer hops bridge the gaps if ``bridges``: each costs more than any way without one,
+    and the more the longer it is, so that a plan has few of them and short ones. Where a goal is walled off altogether,
+    the plan is to go to the nearest keypoint that is not blocked, at cost inf, or if there is none, to the goal itself.
     :attr:`Hops.fallback` says so in either case.
 
     A graph never changes, so that threads can share it: :meth:`with_closures` returns another.
@@ -68,6 +68,7 @@ class KeypointGraph:
     :param caution: a hop as long as ``max_hop`` costs 1 + caution times its length, shorter ones proportionally less on
         top. Of many learned distances a search for the shortest finds those that are too short, above all around
         corners; long hops are the less reliable ones
+    :param bridges: whether longer hops than ``max_hop`` may bridge gaps
     :param trusted_hop: longest hop that odds rely on, by default ``max_hop``
     :param terminals: ``[K]`` bool, nodes that no hop leaves: a way may end there, and nobody is sent there to wait
     :param blocked: ``[K]`` bool, nodes that no plan may use
@@ -81,6 +82,7 @@ class KeypointGraph:
         reach: float = 0.0,
         caution: float = 0.0,
         *,
+        bridges: bool = True,
         trusted_hop: float | None = None,
         terminals: ArrayLike = False,
         blocked: ArrayLike = False,
@@ -102,6 +104,7 @@ class KeypointGraph:
         distances[self.terminals] = np.inf
         self.distances = _read_only(distances)
         self.max_hop, self.reach, self.caution = float(max_hop), float(reach), float(caution)
+        self.bridges = bridges
         self.trusted_hop = self.max_hop if trusted_hop is None else float(trusted_hop)
         self.surcharges = surcharges
 
@@ -114,7 +117,17 @@ class KeypointGraph:
         return self._with(terminals=terminals, trusted_hop=trusted_hop)
 
     def _with(self, **changes: Any) -> KeypointGraph:
-        names = ("distances", "max_hop", "reach", "caution", "trusted_hop", "terminals", "blocked", "surcharges")
+        names = [
+            "distances",
+            "max_hop",
+            "reach",
+            "caution",
+            "bridges",
+            "trusted_hop",
+            "terminals",
+            "blocked",
+            "surcharges",
+        ]
         return KeypointGraph(**({name: getattr(self, name) for name in names} | changes))
 
     # Computed when needed: of several changes in a row, only the last costs a pass of shortest paths.
@@ -151,7 +164,8 @@ class KeypointGraph:
     def hop_costs(self, distances: np.ndarray) -> np.ndarray:
         """What hops of these lengths cost in a plan."""
         costs = distances * (1.0 + self.caution / self.max_hop * distances) if self.caution else distances
-        return np.where(distances <= self.max_hop, costs, self.longest_way * (distances / self.max_hop) ** 2)
+        beyond = self.longest_way * (distances / self.max_hop) ** 2 if self.bridges else np.inf
+        return np.where(distances <= self.max_hop, costs, beyond)
 
     def routes(self, to_goal: np.ndarray, penalties: np.ndarray | float = 0.0) -> Routes:
         """

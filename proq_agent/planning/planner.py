@@ -60,7 +60,8 @@ class Planner:
         # The barrier holds on average; a keypoint that ψ takes for unreachable is no place to send anyone, and one
         # in an entrance cannot be stood on.
         barred = np.zeros(len(points), dtype=bool)
-        barred[: len(keypoints)] = ~goal_map.reachable(keypoints)
+        if settings.bar_strays:
+            barred[: len(keypoints)] = ~goal_map.reachable(keypoints)
         for edge in chance_edges:
             barred[: len(keypoints)] |= edge.contains(keypoints)
         graph = KeypointGraph(
@@ -68,6 +69,7 @@ class Planner:
             settings.max_hop,
             settings.reach,
             settings.caution,
+            bridges=settings.bridge_gaps,
             blocked=barred,
         )
         self.snapshot = Snapshot(Closures(barred, self._snags(self.nodes[:0])), ChanceGraph(graph, chance_nodes))

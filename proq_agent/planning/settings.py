@@ -19,12 +19,16 @@ class PlanningSettings(Settings):
         less; the paper counts all alike
     :param patience: steps without progress after which the way is taken for closed and another one is looked for, see
         :meth:`~proq_agent.planning.navigator.Navigator.decide`; None trusts the map for ever, as the paper does
+    :param bridge_gaps: where hops of up to ``max_hop`` leave no way, plan with longer ones; the paper has no plan there
+    :param bar_strays: plan without the keypoints that ψ takes for unreachable; the paper uses all
     """
 
     max_hop: float = 100.0
     reach: float = 10.0
     caution: float = 0.0
     patience: int | None = None
+    bridge_gaps: bool = True
+    bar_strays: bool = True
 
     def check(self) -> None:
         self.require(self.max_hop > 0, "max_hop", "be positive")

@@ -52,8 +52,8 @@ def move_keypoints(
     barrier, barrier_metrics = barrier_loss(logits, multiplier * settings.barrier)
     (policy.standard_keypoints.grad,) = th.autograd.grad(repulsion + barrier, points)
     optimizer.step()
-    with th.no_grad():
-        policy.standard_keypoints.copy_(
+    if settings.bounded:
+        policy.standard_keypoints.data.copy_(
             th.maximum(th.minimum(policy.standard_keypoints, policy.keypoint_high), policy.keypoint_low)
         )
     return metrics | barrier_metrics, compliance_violation(logits, compliance)

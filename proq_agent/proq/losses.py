@@ -61,14 +61,18 @@ def ood_loss(
     interpolated_logits: th.Tensor,
     extrapolated_logits: th.Tensor,
     multiplier: th.Tensor,
+    bounded: bool = True,
 ) -> tuple[th.Tensor, Metrics]:
     """Cross-entropy of ψ: states of the data against points between and beyond them (Eq. 7).
 
-    Divided by λ_ood where that exceeds one: for a given φ the best ψ is the same, and φ feels it as much as the others.
+    :param multiplier: λ_ood
+    :param bounded: divide by λ_ood where that exceeds one
     """
     positive = F.softplus(-data_logits).mean()
     negative = F.softplus(interpolated_logits).mean() + F.softplus(extrapolated_logits).mean()
-    loss = (multiplier * positive + negative) / multiplier.clamp_min(1.0)
+    loss = multiplier * positive + negative
+    if bounded:
+        loss = loss / multiplier.clamp_min(1.0)
     metrics = {"ood_loss": loss, "psi_data": data_logits.sigmoid().mean()}
     metrics["psi_negative"] = th.cat([interpolated_logits, extrapolated_logits]).sigmoid().mean()
     return loss, metrics
@@ -102,7 +106,7 @@ def awr_loss(
     distances: th.Tensor,
     next_distances: th.Tensor,
     temperature: float,
-    max_weight: float = 100.0,
+    max_weight: float = math.inf,
 ) -> tuple[th.Tensor, Metrics]:
     """Advantage-weighted regression: imitate the more, the more a step shortens the way (Eqs. 10 and 11).
 

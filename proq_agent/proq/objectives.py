@@ -73,7 +73,7 @@ def map_objective(
     far, far_metrics = losses.far_loss(
         policy.quasimetric(here, goals), settings.far_offset, settings.far_scale, settings.far_focus
     )
-    ood, ood_metrics = losses.ood_loss(in_data, in_between, in_beyond, multipliers["ood"])
+    ood, ood_metrics = losses.ood_loss(in_data, in_between, in_beyond, multipliers["ood"], settings.bounded_ood)
     loss = representation + multipliers["dist"] * close + far + ood
     violations = {"dist": close, "ood": losses.compliance_violation(in_data, settings.compliance)}
     located = Located(
@@ -85,7 +85,12 @@ def map_objective(
 
 
 def actor_objective(
-    policy: ProQPolicy, batch: GoalBatch, located: Located, temperature: float, generator: th.Generator | None
+    policy: ProQPolicy,
+    batch: GoalBatch,
+    located: Located,
+    temperature: float,
+    max_weight: float,
+    generator: th.Generator | None,
 ) -> tuple[th.Tensor, losses.Metrics]:
     """
     Part (C), of the actor; the map is taken as it is.
@@ -94,6 +99,7 @@ def actor_objective(
     :param batch: transitions and actor goals
     :param located: the batch on the map
     :param temperature: α
+    :param max_weight: upper bound of the weight of a transition
     :param generator: draws the dropout masks
     """
     with th.no_grad():
@@ -104,4 +110,4 @@ def actor_objective(
     mean, std = policy.action_distribution(batch.observations, located.locations, targets, generator)
     actions = policy.scale_actions(batch.actions)
     log_probs = th.distributions.Normal(mean, std, validate_args=False).log_prob(actions).sum(dim=-1)
-    return losses.awr_loss(log_probs, distances, next_distances, temperature)
+    return losses.awr_loss(log_probs, distances, next_distances, temperature, max_weight)

@@ -35,6 +35,9 @@ class ProQPolicy(BasePolicy):
     :param symmetric: make the distance symmetric, for comparison
     :param hidden_sizes: hidden layers of all four networks
     :param dropout: of the actor
+    :param standardise: shift and scale inputs by statistics of the data; the paper takes them as they are
+    :param guided_actor: tell the actor the target's coordinates beside its latents, and both as seen from where it is;
+        the paper tells it the target's latents alone
     :param n_fourier_features: random Fourier features appended to φ's input; 0 for none
     :param fourier_scale: standard deviation of their frequencies, on standardised inputs
     """
@@ -58,6 +61,8 @@ class ProQPolicy(BasePolicy):
         symmetric: bool = False,
         hidden_sizes: Sequence[int] = (512, 512, 512),
         dropout: float = 0.1,
+        standardise: bool = True,
+        guided_actor: bool = True,
         n_fourier_features: int = 0,
         fourier_scale: float = 2.0,
     ) -> None:
@@ -71,6 +76,8 @@ class ProQPolicy(BasePolicy):
             "symmetric": symmetric,
             "hidden_sizes": tuple(hidden_sizes),
             "dropout": dropout,
+            "standardise": standardise,
+            "guided_actor": guided_actor,
             "n_fourier_features": n_fourier_features,
             "fourier_scale": fourier_scale,
         }
@@ -95,7 +102,8 @@ class ProQPolicy(BasePolicy):
         self.quasimetric = Quasimetric(n_components, symmetric)
         self.classifier = MLP(latent_dim, hidden_sizes, 1, residual=True, layer_norm=True)
         self.latent_dim = latent_dim
-        inputs = observation_dim + 2 * (latent_dim + goal_dim)
+        self.standardise, self.guided_actor = standardise, guided_actor
+        inputs = observation_dim + (2 * (latent_dim + goal_dim) if guided_actor else latent_dim)
         self.actor = MLP(inputs, hidden_sizes, action_dim, residual=True, dropout=dropout)
         self.log_std = nn.Parameter(th.zeros(action_dim))
         # In standardised coordinates, so that one step size fits every axis; see `keypoints`.
@@ -178,8 +186,11 @@ class ProQPolicy(BasePolicy):
         :param target: location of where to go
         :param generator: source of the dropout masks in training
         """
-        way = DIFFERENCE_GAIN * (target - here)
-        inputs = th.cat([self.observation_scaler(observations), target, way], dim=-1)
+        standard = self.observation_scaler(observations)
+        if self.guided_actor:
+            inputs = th.cat([standard, target, DIFFERENCE_GAIN * (target - here)], dim=-1)
+        else:
+            inputs = th.cat([standard, target[..., : self.latent_dim]], dim=-1)
         return self.actor(inputs, generator).tanh(), self.log_std.exp()
 
     def scale_actions(self, actions: th.Tensor) -> th.Tensor:

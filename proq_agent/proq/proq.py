@@ -69,6 +69,7 @@ class ProQ(OfflineAlgorithm):
     :param learning_rate: of the networks, a number or a function of the remaining progress (from 1 to 0)
     :param batch_size: transitions in an update
     :param temperature: α of the advantage-weighted regression
+    :param max_weight: upper bound of a transition's weight in it; the paper has none
     :param map_fraction: share of the updates, the first ones, in which φ, d, ψ and the keypoints are learned; then the
         keypoints settle on the nearest states of the data, and the actor goes on alone, on a map that no longer moves
     :param actor_fraction: share of the updates, the last ones, in which the actor is learned; the learning rate of map
@@ -108,6 +109,7 @@ class ProQ(OfflineAlgorithm):
         learning_rate: float | Schedule = 3e-4,
         batch_size: int = 1024,
         temperature: float = 5.0,
+        max_weight: float = 100.0,
         map_fraction: float = 1.0,
         actor_fraction: float = 1.0,
         goals: GoalSampling | dict[str, Any] | None = None,
@@ -148,6 +150,7 @@ class ProQ(OfflineAlgorithm):
         groups: dict[str, Any] = {"goals": goals, "distance": distance, "keypoints": keypoints, "planning": planning}
         groups = RENAMED(groups | legacy)
         self.temperature = temperature
+        self.max_weight = max_weight
         self.map_fraction = map_fraction
         self.actor_fraction = actor_fraction
         self.goals = as_settings(GoalSampling, groups["goals"])
@@ -164,6 +167,8 @@ class ProQ(OfflineAlgorithm):
     def _check_arguments(self) -> None:
         if not 0.0 <= self.temperature < math.inf:
             raise ValueError(f"temperature must be a number, 0 or more, got {self.temperature!r}")
+        if not self.max_weight > 0.0:
+            raise ValueError(f"max_weight must be positive, got {self.max_weight!r}")
         if self.stochastic not in ("plan", "ignore"):
             raise ValueError(f"stochastic must be 'plan' or 'ignore', got {self.stochastic!r}")
         for name in ("map_fraction", "actor_fraction"):
@@ -206,10 +211,12 @@ class ProQ(OfflineAlgorithm):
         return dataset.cut(flagged)
 
     def _fit(self, dataset: GoalDataset) -> None:
-        self.policy.observation_scaler.fit(dataset.observations)
-        self.policy.goal_scaler.fit(dataset.achieved_goals)
-        step = dataset.longest_step / self.policy.goal_scaler.std
-        self.policy.longest_step.copy_(th.where(step > 0, step, th.inf))
+        if self.policy.standardise:
+            self.policy.observation_scaler.fit(dataset.observations)
+            self.policy.goal_scaler.fit(dataset.achieved_goals)
+        if self.distance.floor:
+            step = dataset.longest_step / self.policy.goal_scaler.std
+            self.policy.longest_step.copy_(th.where(step > 0, step, th.inf))
         place_keypoints(self.policy, dataset.achieved_goals, self.generator)
 
     # ---------------------------------------------------------------------------------------------------- learning
@@ -269,7 +276,7 @@ class ProQ(OfflineAlgorithm):
         return map_objective(self.policy, batch, self.multipliers, self.generator, self.distance)
 
     def _actor_objective(self, batch: GoalBatch, located: Located) -> tuple[th.Tensor, losses.Metrics]:
-        return actor_objective(self.policy, batch, located, self.temperature, self.generator)
+        return actor_objective(self.policy, batch, located, self.temperature, self.max_weight, self.generator)
 
     def dump_logs(self) -> None:
         """Write what happened since the last call to the logger."""

@@ -47,7 +47,8 @@ class RowMap:
     @classmethod
     def of(cls, policy: ProQPolicy) -> RowMap | None:
         """One for this policy; None if it is another class, not on the CPU, or needs more than the kernels can do."""
-        plain = type(policy) is ProQPolicy and policy.device.type == "cpu" and not policy.quasimetric.symmetric
+        known = type(policy) is ProQPolicy and policy.guided_actor and not policy.quasimetric.symmetric
+        plain = known and policy.device.type == "cpu"
         return cls(policy) if plain and cpu_kernels() is not None else None
 
     def place(self, points: np.ndarray) -> Places:

@@ -17,7 +17,10 @@ class DistanceSettings(Settings):
     :param far_offset: μ, distances beyond this are no longer pushed up
     :param far_scale: softness of that offset
     :param far_focus: distance at which a pair counts half in that push; infinite counts all alike
+    :param floor: no distance is shorter than the straight way at the longest steps of the data; the paper has no floor
     :param compliance: δ; ψ is to be 1 - δ on the data and on the keypoints
+    :param bounded_ood: divide ψ's loss by λ_ood where that exceeds one: for a given φ the best ψ is the same, and φ
+        feels it as much as the other losses; the paper does not
     :param multiplier_learning_rate: of log λ
     :param max_multiplier: upper bound of every λ
     """
@@ -26,7 +29,9 @@ class DistanceSettings(Settings):
     far_offset: float = 500.0
     far_scale: float = 0.01
     far_focus: float = math.inf
+    floor: bool = True
     compliance: float = 0.05
+    bounded_ood: bool = True
     multiplier_learning_rate: float = 1e-2
     max_multiplier: float = 1e5
 
@@ -51,6 +56,7 @@ class KeypointSettings(Settings):
     :param learning_rate: of their positions, in standardised coordinates
     :param repel_strength: weight of their repulsion
     :param repel_range: distance beyond which they do not feel each other
+    :param bounded: keep them within the bounding box of the data; the paper has the barrier alone
     :param barrier: hold them where the data is; without it they drift, as the paper's ablation shows
     """
 
@@ -60,6 +66,7 @@ class KeypointSettings(Settings):
     learning_rate: float = 3e-4
     repel_strength: float = 100.0
     repel_range: float = 100.0
+    bounded: bool = True
     barrier: bool = True
 
     def check(self) -> None:
@@ -94,7 +101,8 @@ RENAMED = Renamed(
         "value_map_share": "goals.value.on_map",
         "actor_map_share": "goals.actor.on_map",
         **{name: f"keypoints.{name}" for name in ("repel_strength", "repel_range", "barrier")},
-        **{name: f"distance.{name}" for name in DistanceSettings.__dataclass_fields__},
+        **{name: f"distance.{name}" for name in ("close_margin", "far_offset", "far_scale", "far_focus", "compliance")},
+        **{name: f"distance.{name}" for name in ("multiplier_learning_rate", "max_multiplier")},
     },
     gone={"actor_near_share": 0.0, "near_candidates": 256},
 )

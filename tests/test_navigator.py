@@ -111,33 +111,58 @@ def test_a_fork_shares_the_graph_alone():
     assert navigator.planner.blocked[1]
 
 
+class Interrupted:
+    """At every call of the map, and when it has stored goals, another thread may take its turn: here it always does."""
+
+    def __init__(self, navigator: Navigator, n_others: int) -> None:
+        self.navigator, self.is_turn = navigator, False
+        self.others = points(50.0, 9.0, 26.0)[:n_others], points(3.0, 44.0, 20.0)[:n_others]
+
+    def take_turn(self) -> None:
+        if not self.is_turn:
+            self.is_turn = True
+            self.navigator.decide(*self.others)
+            self.navigator.planner.block(nodes=9, box=([1.5, -1.0], [2.5, 1.0]))
+            self.navigator.decide(*self.others)
+            self.is_turn = False
+
+    def interrupt(self, monkeypatch: pytest.MonkeyPatch, method: str) -> None:
+        original = getattr(StraightMap, method)
+
+        def interrupted(goal_map: StraightMap, *args: Any) -> Any:
+            self.take_turn()
+            result = original(goal_map, *args)
+            self.take_turn()
+            return result
+
+        monkeypatch.setattr(StraightMap, method, interrupted)
+
+    def interrupt_storing(self) -> None:
+        class Stored(dict):
+            def __setitem__(_, single: bool, goals: Any) -> None:
+                super().__setitem__(single, goals)
+                self.take_turn()
+
+        self.navigator._goals = Stored(self.navigator._goals)
+
+
 @pytest.mark.parametrize("n_others", [1, 2, 3])
-@pytest.mark.parametrize("method", ["place", "pairwise", "join", "targets", "distances"])
-def test_what_other_threads_do_in_between_changes_no_decision(monkeypatch, method, n_others):
-    """At every call of the map another thread may take its turn: here it always does."""
-    navigator, achieved = corridor(), points(1.0, 30.0)
-    others = points(50.0, 9.0, 26.0)[:n_others], points(3.0, 44.0, 20.0)[:n_others]
-    original, turns = getattr(StraightMap, method), []
-
-    def interrupted(self: StraightMap, *args: Any) -> Any:
-        if not turns:
-            turns.append(method)
-            navigator.decide(*others)
-            navigator.planner.block(nodes=[0, 14])
-            navigator.decide(*others)
-            turns.clear()
-        return original(self, *args)
-
-    for goals in (points(50.0, 2.0), points(50.0, 18.0)):
-        navigator.planner.unblock()
-        expected, _ = navigator.fork().decide(achieved, goals)
-        with monkeypatch.context() as patch:
-            patch.setattr(StraightMap, method, interrupted)
-            decision, _ = navigator.decide(achieved, goals)
-        for one, other in zip(decision.hops, expected.hops, strict=True):
-            assert_array_equal(one, other)
-        assert_array_equal(decision.goals.places.points, goals)
-        assert decision.goals.snapshot is expected.goals.snapshot
+@pytest.mark.parametrize("is_known", [False, True])
+@pytest.mark.parametrize("moment", ["place", "pairwise", "join", "targets", "distances", "stored"])
+def test_what_other_threads_do_in_between_changes_no_decision(monkeypatch, moment, is_known, n_others):
+    navigator, achieved, desired = corridor(), points(1.0, 30.0), points(50.0, 18.0)
+    expected, _ = navigator.fork().decide(achieved, desired)
+    if is_known:
+        navigator.decide(achieved, points(50.0, 2.0))  # of one of the goals
+    interrupted = Interrupted(navigator, n_others)
+    if moment == "stored":
+        interrupted.interrupt_storing()
+    else:
+        interrupted.interrupt(monkeypatch, moment)
+    decision, _ = navigator.decide(achieved, desired)
+    for one, other in zip(decision.hops, expected.hops, strict=True):
+        assert_array_equal(one, other)
+    assert_array_equal(decision.goals.places.points, desired)
 
 
 # ------------------------------------------------------------------------------------------------- who is stuck

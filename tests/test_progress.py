@@ -68,9 +68,10 @@ def test_only_the_row_that_is_stuck_is_named():
     assert [watch(50.0, cost) for cost in (50.0, 40.0, 30.0)] == [[], [], [0]]
 
 
-def test_goals_that_change_in_place_are_noticed():
-    watch = Watch(patience=2)
-    watch(50.0)
-    watch(50.0)
+@pytest.mark.parametrize("patience", [1, 2])
+def test_goals_that_change_in_place_are_noticed(patience):
+    watch = Watch(patience)
+    for _ in range(patience):
+        watch(50.0)
     watch.goals += 1.0
     assert not watch(50.0)

@@ -14,7 +14,7 @@ from tiny_goal import ENV, TINY_PARAMS
 
 from proq_agent import ProQ
 from zoo.config import load_hyperparams, to_plain
-from zoo.optimize import main, sample_hyperparams
+from zoo.optimize import main
 
 
 def command(*more: Any) -> list[str]:
@@ -24,7 +24,7 @@ def command(*more: Any) -> list[str]:
 
 
 def study() -> optuna.Study:
-    backend = optuna.storages.journal.JournalFileBackend("logs/optuna/s.journal")
+    backend = optuna.storages.journal.JournalFileBackend("logs/proq/optuna/s.journal")
     return optuna.load_study(study_name="s", storage=optuna.storages.JournalStorage(backend))
 
 
@@ -39,9 +39,9 @@ def test_a_study_goes_on_and_its_best_entry_can_be_used(workplace: Path, capsys:
     best = study().best_trial
     assert best.value == best.intermediate_values[4]
 
-    text = Path("logs/optuna/s.yml").read_text()
+    text = Path("logs/proq/optuna/s.yml").read_text()
     assert text in capsys.readouterr().out and "zoo.optimize --env" in text
-    hyperparams, n_timesteps = load_hyperparams(ENV, conf_file="logs/optuna/s.yml")
+    hyperparams, n_timesteps = load_hyperparams(ENV, conf_file="logs/proq/optuna/s.yml")
     assert n_timesteps == 4
     assert isinstance(hyperparams["learning_rate"], LinearSchedule)
     assert to_plain(hyperparams) | {"n_timesteps": 4} == best.user_attrs["entry"]

@@ -25,7 +25,10 @@ PAPER: dict[str, dict[str, tuple[int, int]]] = {
 }
 CONFIDENCE = 0.95
 N_RESAMPLES, RESAMPLING_SEED = 2000, 0  # of the bootstrap; a report is the same whenever it is rendered
-INTERVAL = f"{CONFIDENCE:.0%} interval: Wilson's over all episodes and a bootstrap over seeds, by task, together"
+INTERVAL = (
+    f"the hull of two {CONFIDENCE:.0%} intervals: Wilson's over all episodes, and a bootstrap over seeds, "
+    "stratified by task"
+)
 
 
 def success_table(groups: Sequence[Group]) -> str:
@@ -95,7 +98,7 @@ def _notes(groups: Sequence[Group], *more: str) -> str:
     over_seeds = f"mean over seeds {seeds}" if "," in seeds else f"seed {seeds}"
     measured = (
         f"Success in percent of {_distinct(r.episodes for r in rows)} episodes a task, {over_seeds}; final agent.",
-        f"In brackets a {INTERVAL}.",
+        f"In brackets {INTERVAL}.",
         "*Sampled* actions as in the paper's Algorithm 2, *deterministic* ones as in OGBench's protocol.",
         *more,
     )
@@ -117,7 +120,7 @@ def wilson_interval(successes: float, episodes: int) -> tuple[float, float]:
     rate, weight = successes / episodes, z * z / episodes
     centre = (rate + weight / 2) / (1 + weight)
     half = z / (1 + weight) * math.sqrt(rate * (1 - rate) / episodes + weight / (4 * episodes))
-    return max(0.0, centre - half), min(1.0, centre + half)
+    return max(0.0, min(centre - half, rate)), min(1.0, max(centre + half, rate))  # whatever rounding does
 
 
 def bootstrap_interval(tasks: Sequence[np.ndarray]) -> tuple[float, float]:
@@ -136,7 +139,7 @@ def bootstrap_interval(tasks: Sequence[np.ndarray]) -> tuple[float, float]:
 
 def interval(group: Group, name: str) -> tuple[float, float]:
     """
-    What covers both intervals of a group's success rate: chance in episodes, and in what was learned from a seed.
+    The hull of both intervals of a group's success rate: chance in the episodes, and in what a seed makes of training.
 
     :param group: its runs
     :param name: field with the rate

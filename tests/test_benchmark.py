@@ -97,6 +97,9 @@ def test_an_edit_while_a_run_trains_does_not_change_what_it_is_taken_for(workpla
     assert one.settings == before
     (other,) = grid.runs()
     assert other.settings != before
+    one.execute()
+    (folder,) = Path("logs/benchmark").glob("*/proq/*")
+    assert RunFolder(folder, NAME).read_config()["hyperparams"]["temperature"] == 5.0  # the default, as it was then
 
 
 def test_the_identity_of_a_run_covers_what_its_results_depend_on(

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import copy
+import shutil
 import subprocess
 import sys
 from contextlib import contextmanager
@@ -22,7 +23,7 @@ from zoo.figures.maps import _draw_chance, draw_map
 from zoo.figures.maze_geometry import MazeGeometry
 from zoo.plots import main
 from zoo.runs.folder import RunFolder
-from zoo.runs.learning_curves import read_curve, read_trainings
+from zoo.runs.learning_curves import read_curve, read_groups, read_trainings
 
 
 @pytest.fixture(scope="module")
@@ -187,6 +188,14 @@ def test_curves_of_all_runs_of_an_env(tmp_path, figures):
     (loss,) = figures[1].axes[0].lines
     np.testing.assert_allclose(loss.get_xydata(), [[100, 3.5], [200, 2.5]])
     assert figures[1].axes[0].get_ylabel() == "train/loss"
+
+
+def test_curves_of_several_algorithms_are_told_apart(tmp_path):
+    first = run_folder(tmp_path, "e_1", [0.1, 0.2])
+    second = tmp_path / "gcbc" / "e_1"
+    shutil.copytree(first, second)
+    assert list(read_groups([first, second])) == ["proq, e", "gcbc, e"]
+    assert list(read_groups([first])) == ["e"]
 
 
 def test_a_resumed_run_and_the_one_before_are_one_training(tmp_path):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -72,6 +73,8 @@ def test_a_run_leaves_agent_logs_and_record(workplace: Path, capsys: pytest.Capt
     assert [row["time/total_timesteps"] for row in rows if row["train/n_updates"]] == ["3", "6", "9", "12"]
     assert [row["time/total_timesteps"] for row in rows if row["eval/success_rate"]] == ["3", "6", "9", "12"]
     shown = capsys.readouterr().out
+    logged = [line for line in shown.splitlines() if re.match(r"\d+ updates \(", line)]
+    assert [line.split()[0] for line in logged] == ["3", "6", "9", "12"] and "train/" not in shown  # a line an entry
     for text in ("keypoints.n", "deterministic", "sampled", str(folder.agent), str(folder.map)):
         assert text in shown
 
@@ -303,6 +306,7 @@ def _appears(key: bytes, file: Path, seconds: float = 60.0) -> bool:
         (["-i", "data.npz"], "data.npz"),
         (["-i", "x.zip", "-params", "batch_size:3"], "leave out -params"),
         (["-params", "bach_size:3"], "did you mean batch_size?"),
+        (["-params", "planning.max_hop:-1", "--dataset-path", "none.npz"], "max_hop must be positive, got -1.0"),
         (["-params", "batch_size:1"], "batch_size must be at least 2"),
     ],
 )

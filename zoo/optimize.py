@@ -82,6 +82,7 @@ def optimize(args: argparse.Namespace, argv: Sequence[str] = ()) -> None:
     from zoo.runs import search
     from zoo.runs.experiment import Experiment
     from zoo.runs.folder import env_name
+    from zoo.runs.search_space import read_space
 
     check_at_least_one(
         n_timesteps=args.n_timesteps,
@@ -100,7 +101,7 @@ def optimize(args: argparse.Namespace, argv: Sequence[str] = ()) -> None:
     pool, tasks = task_envs(args.env)
     try:
         experiment.check()
-        space = search.read_space(args.algo, args.conf_file)
+        space = read_space(args.algo, args.conf_file)
         dataset, info = DataSource(args.dataset_dir, args.dataset_path, args.dataset_source).load(args.env)
         if args.verbose:
             print(info.describe())

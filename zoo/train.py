@@ -108,6 +108,7 @@ def train(args: argparse.Namespace, argv: Sequence[str] = ()) -> None:
     from zoo.data.source import DataSource
     from zoo.runs import training
     from zoo.runs.experiment import Experiment
+    from zoo.runs.options import TrainingOptions
 
     check_at_least_one(n_timesteps=args.n_timesteps)
     if args.seed is not None and args.seed < 0:
@@ -125,7 +126,7 @@ def train(args: argparse.Namespace, argv: Sequence[str] = ()) -> None:
     )
     data = DataSource(args.dataset_dir, args.dataset_path, args.dataset_source)
     wandb = {"project": args.wandb_project_name, "entity": args.wandb_entity, "tags": args.wandb_tags}
-    options = training.TrainingOptions(
+    options = TrainingOptions(
         eval_freq=args.eval_freq,
         eval_episodes=args.eval_episodes,
         n_eval_envs=args.n_eval_envs,

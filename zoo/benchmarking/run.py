@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,7 +21,8 @@ from zoo.figures.maze_geometry import MazeGeometry
 from zoo.registry import algorithm
 from zoo.runs.experiment import Experiment
 from zoo.runs.folder import RunFolder, env_name, git_commit, run_of
-from zoo.runs.training import TrainingOptions, train
+from zoo.runs.options import TrainingOptions
+from zoo.runs.training import train
 
 if TYPE_CHECKING:
     from proq_agent.common.offline import OfflineAlgorithm
@@ -186,11 +187,18 @@ class BenchmarkRun:
 
     def _trained(self) -> RunFolder:
         """The folder with the final agent: found, or trained, from where an interrupted training stopped."""
-        experiment, before = replace(self.experiment, n_timesteps=self.experiment.total), self._latest()
+        experiment, total, before = self.experiment, self.experiment.total, self._latest()
         if before is not None:
-            if algorithm(experiment.algo).load(before.agent).num_timesteps >= experiment.total:
+            if algorithm(experiment.algo).load(before.agent).num_timesteps >= total:
                 return before
-            experiment = replace(experiment, trained_agent=before.agent, preset="tuned", conf_file=None, overrides=())
+            experiment = Experiment(
+                experiment.env,
+                experiment.algo,
+                experiment.seed,
+                n_timesteps=total,
+                trained_agent=before.agent,
+                device=experiment.device,
+            )
         # A single episode in the end: results need more than a training records, so evaluation proper comes after it.
         options = TrainingOptions(eval_freq=-1, save_freq=-1, eval_episodes=1, verbose=self.verbose)
         args = {"resumed_from": before and before.agent, "hyperparams": list(self.experiment.overrides)}

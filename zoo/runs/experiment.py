@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from gymnasium import Env
 
-from zoo.config import load_hyperparams
+from zoo.config import all_hyperparams, load_hyperparams
 from zoo.data.tasks import environment_id
 from zoo.registry import DEFAULT_ALGO, algorithm
 from zoo.runs.agents import check_environment
@@ -71,7 +71,7 @@ class Experiment:
         :raises ValueError: naming it
         """
         if self.trained_agent is None:
-            self._entry  # noqa: B018
+            all_hyperparams(self.algo, self.hyperparams)
             return
         if self.overrides or self.conf_file or self.preset != "tuned":
             raise ValueError(

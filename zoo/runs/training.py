@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +20,7 @@ from stable_baselines3.common.logger import (
 
 from proq_agent.common.callbacks import ProgressBar, StopOnSignal, TaskEvalCallback
 from proq_agent.common.evaluation import NO_TASK, EnvPool, evaluate_both
-from zoo.cli import check_at_least_one, print_table
+from zoo.cli import print_table
 from zoo.config import N_TIMESTEPS, hyperparams_of
 from zoo.data.tasks import task_envs
 from zoo.figures.learned_map import has_map
@@ -29,6 +29,14 @@ from zoo.figures.maze_geometry import MazeGeometry
 from zoo.runs.experiment import Experiment
 from zoo.runs.folder import RunFolder, check_folder, create_run, describe_machine
 from zoo.runs.log_lines import LogLines
+from zoo.runs.options import (
+    CHECKPOINTS,
+    EPISODES_AT_THE_END,
+    EPISODES_WHILE_TRAINING,
+    EVALUATIONS,
+    LOGS,
+    TrainingOptions,
+)
 from zoo.runs.tracking import WandbWriter
 
 if TYPE_CHECKING:
@@ -37,51 +45,7 @@ if TYPE_CHECKING:
     from zoo.data.source import DataSource
 
 
-# Of each task and way of acting: while training a coarse curve that takes hardly any time.
-EPISODES_WHILE_TRAINING, EPISODES_AT_THE_END = 5, 50
-EVALUATIONS, CHECKPOINTS, LOGS = 4, 4, 50  # how often in a training, by default
 HEADER = ("task", "sampled", "deterministic")
-
-
-@dataclass(frozen=True)
-class TrainingOptions:
-    """
-    How a training is watched; none of it changes what is learned.
-
-    :param eval_freq: updates between evaluations, -1 for none; None for ``EVALUATIONS`` of them once they are useful
-    :param eval_episodes: of each task; None for few while training and more at the end
-    :param n_eval_envs: episodes that run at once
-    :param save_freq: updates between checkpoints, -1 for none; None for ``CHECKPOINTS`` of them
-    :param log_interval: updates between log entries; None for ``LOGS`` of them
-    :param tensorboard_log: folder; None for one in the run's folder
-    :param progress: a progress bar instead of printed logs; None for one in a terminal
-    :param verbose: 0 for no output
-    :param wandb: arguments of ``wandb.init``; None not to track the run
-    :raises ValueError: if one of them makes no sense
-    """
-
-    eval_freq: int | None = None
-    eval_episodes: int | None = None
-    n_eval_envs: int | None = None
-    save_freq: int | None = None
-    log_interval: int | None = None
-    tensorboard_log: Path | None = None
-    progress: bool | None = None
-    verbose: int = 1
-    wandb: Mapping[str, Any] | None = None
-
-    def __post_init__(self) -> None:
-        check_at_least_one(
-            eval_episodes=self.eval_episodes, n_eval_envs=self.n_eval_envs, log_interval=self.log_interval
-        )
-        for name in ("eval_freq", "save_freq"):
-            value = getattr(self, name)
-            if value is not None and value < 1 and value != -1:
-                raise ValueError(f"--{name.replace('_', '-')} must be at least 1, or -1 for never, got {value}")
-
-    @property
-    def shows_bar(self) -> bool:
-        return self.verbose > 0 and (sys.stderr.isatty() if self.progress is None else self.progress)
 
 
 def train(

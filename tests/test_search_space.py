@@ -9,7 +9,7 @@ import pytest
 
 from proq_agent import ProQ
 from zoo.config import load_hyperparams, to_plain
-from zoo.runs.search import read_space, sample_overrides
+from zoo.runs.search_space import read_space, sample_overrides
 
 
 def test_every_draw_is_a_valid_agent(tiny) -> None:

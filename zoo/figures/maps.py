@@ -155,7 +155,7 @@ def draw_plan(
             axes.annotate("", end, begin, arrowprops=arrow, zorder=4)
         draw_points(axes, keypoints, 18, VERMILLION, zorder=5, label="on the plan")
         _draw_ends(axes, points[0], in_plane(learned.to_goals(goal))[0])
-        axes.set_title(_describe_plan(plan, learned.graph.max_hop))
+        axes.set_title(_describe_plan(plan, learned.model.planning.max_hop))
         figure.legend(loc="outside lower center", ncols=4, handletextpad=0.2, columnspacing=1.0)
 
 

@@ -13,7 +13,7 @@ from stable_baselines3.common.policies import BasePolicy
 from stable_baselines3.common.type_aliases import GymEnv, Schedule
 
 from proq_agent.chance.detection import find_unpredictable
-from proq_agent.chance.edges import ChanceEdge, cluster_chance
+from proq_agent.chance.edges import ChanceEdge, cluster_chance, edges_from_dicts
 from proq_agent.common.dataset import GoalDataset
 from proq_agent.common.goal_sampling import GoalBatch, GoalSampling
 from proq_agent.common.offline import OfflineAlgorithm
@@ -290,7 +290,7 @@ class ProQ(OfflineAlgorithm):
         return {"chance_edges": [edge.to_dict() for edge in self.chance_edges]}
 
     def _set_learned_values(self, values: dict[str, Any]) -> None:
-        self.chance_edges = tuple(ChanceEdge.from_dict(edge) for edge in values["chance_edges"])
+        self.chance_edges = tuple(edges_from_dicts(values["chance_edges"], self.policy.goal_scaler.mean.numel()))
 
     # ------------------------------------------------------------------------------------------------------ acting
 

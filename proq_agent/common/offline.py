@@ -24,6 +24,12 @@ from proq_agent.common.spaces import action_space_of, check_goal_spaces, check_o
 
 SelfOffline = TypeVar("SelfOffline", bound="OfflineAlgorithm")
 
+MAX_UNCHECKED = 1000  # losses and other metrics, of some hundred updates: a look at them waits for the device
+
+
+class TrainingDiverged(ValueError):
+    """A loss is no longer a finite number: nothing can be learned any more."""
+
 
 class OfflineAlgorithm(SavedAlgorithm):
     """
@@ -91,6 +97,7 @@ class OfflineAlgorithm(SavedAlgorithm):
         self.batch_size = batch_size
         self._metric_sums: dict[str, th.Tensor] = {}
         self._metric_counts: dict[str, int] = {}
+        self._unchecked: list[tuple[int, str, th.Tensor]] = []
         if env is None and dataset is not None:
             observation_space = observation_space or observation_space_of(dataset)
             action_space = action_space or action_space_of(dataset)
@@ -264,6 +271,7 @@ class OfflineAlgorithm(SavedAlgorithm):
                 break
             if log_interval is not None and self.num_timesteps % log_interval == 0:
                 self.dump_logs()
+        self.check_losses()
         callback.on_training_end()
         return self
 
@@ -323,14 +331,40 @@ class OfflineAlgorithm(SavedAlgorithm):
     # ----------------------------------------------------------------------------------------------------- logging
 
     def _accumulate(self, metrics: dict[str, th.Tensor]) -> None:
-        """Sum on the device; only `dump_logs` waits for it."""
+        """Sum on the device; only `dump_logs` and, now and then, `check_losses` wait for it."""
         for name, value in metrics.items():
             value = value.detach()
+            self._unchecked.append((self._n_updates + 1, name, value))
             self._metric_sums[name] = self._metric_sums[name] + value if name in self._metric_sums else value
             self._metric_counts[name] = self._metric_counts.get(name, 0) + 1
+        if len(self._unchecked) >= MAX_UNCHECKED:
+            self.check_losses()
+
+    def check_losses(self) -> None:
+        """
+        Look at the losses since the last look: every ``MAX_UNCHECKED`` values, before they are logged and before an
+        agent is saved.
+
+        :raises TrainingDiverged: naming the first that is not finite
+        """
+        unchecked, self._unchecked = self._unchecked, []
+        if not unchecked or self.device.type == "meta":
+            return
+        finite = th.stack([value for *_, value in unchecked]).isfinite().cpu()
+        if not finite.all():
+            update, name, value = unchecked[int(finite.int().argmin())]
+            raise TrainingDiverged(
+                f"{name} is {value.item()} in update {update}: the training has diverged and its agent is lost; lower "
+                "learning_rate, look for extreme values in the dataset, and begin again or from an earlier checkpoint"
+            )
+
+    def _check_finite_states(self, states: dict[str, Any]) -> None:
+        self.check_losses()  # says more than the tensors that they have spoilt
+        super()._check_finite_states(states)
 
     def dump_logs(self) -> None:
         """Write what happened since the last call to the logger."""
+        self.check_losses()
         elapsed = max((time.time_ns() - self.start_time) / 1e9, sys.float_info.epsilon)
         self.logger.record("time/fps", int((self.num_timesteps - self._num_timesteps_at_start) / elapsed))
         self.logger.record("time/time_elapsed", int(elapsed), exclude="tensorboard")

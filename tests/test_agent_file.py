@@ -286,7 +286,7 @@ def test_parameters_are_taken_from_a_file_without_unpickling(model: ProQ, member
     with pytest.raises(CheckpointError, match="not a ProQ agent"):
         other.set_parameters(str(tmp_path / "evil.zip"))
     with pytest.raises(CheckpointError, match="do not fit"):
-        tiny_model(n_keypoints=6).set_parameters(str(path))
+        tiny_model(keypoints={"n": 6}).set_parameters(str(path))
     assert not (tmp_path / "trace").exists()
 
 

@@ -253,7 +253,7 @@ class SavedAlgorithm(BaseAlgorithm):
         if given.keys() - known:
             raise CheckpointError(f"unknown hyperparameters {', '.join(sorted(given.keys() - known))[:200]}")
         custom = {name: value for name, value in custom.items() if name in known or name in cls.renamed}
-        given = cls.renamed(changed(given, custom | changes), stacklevel=5)
+        given = cls.renamed(changed(given, custom | changes), stacklevel=4)
         lost = [name for name in archive.skipped if name not in given]
         if lost:
             raise CheckpointError(

@@ -13,14 +13,23 @@ import numpy as np
 import torch as th
 from gymnasium import spaces
 from stable_baselines3.common import utils
+from stable_baselines3.common.base_class import BaseAlgorithm
 from stable_baselines3.common.callbacks import BaseCallback, CallbackList, ConvertCallback
 from stable_baselines3.common.policies import BasePolicy
 from stable_baselines3.common.type_aliases import GymEnv, MaybeCallback, Schedule
+from stable_baselines3.common.vec_env import VecEnv
 
 from proq_agent.common.agent_file import SavedAlgorithm
 from proq_agent.common.callbacks import ProgressBar
 from proq_agent.common.dataset import GoalDataset
-from proq_agent.common.spaces import action_space_of, check_goal_spaces, check_observation, observation_space_of
+from proq_agent.common.spaces import (
+    action_space_of,
+    check_actions,
+    check_goal_spaces,
+    check_observation,
+    observation_space_of,
+    warn_if_normalised,
+)
 
 SelfOffline = TypeVar("SelfOffline", bound="OfflineAlgorithm")
 
@@ -125,6 +134,8 @@ class OfflineAlgorithm(SavedAlgorithm):
     def _setup_model(self) -> None:
         check_goal_spaces(self.observation_space, self.action_space)
         self._setup_lr_schedule()
+        if not 0.0 < self.lr_schedule(1.0) < math.inf:
+            raise ValueError(f"learning_rate must begin with a positive number, got {self.lr_schedule(1.0)!r}")
         if self.seed is None:
             self.seed = int(np.random.SeedSequence().generate_state(1)[0])
         with th.random.fork_rng(devices=[]):
@@ -200,6 +211,11 @@ class OfflineAlgorithm(SavedAlgorithm):
         utils.check_for_correct_spaces(env, self.observation_space, self.action_space)
         self.n_envs = env.num_envs
         super().set_env(env, force_reset)
+
+    @staticmethod
+    def _wrap_env(env: GymEnv, verbose: int = 0, monitor_wrapper: bool = True) -> VecEnv:
+        warn_if_normalised(env)
+        return BaseAlgorithm._wrap_env(env, verbose, monitor_wrapper)
 
     # ---------------------------------------------------------------------------------------------------- learning
 
@@ -326,6 +342,7 @@ class OfflineAlgorithm(SavedAlgorithm):
         tensors = {key: th.as_tensor(array, device=self.device) for key, array in arrays.items()}
         with th.no_grad():
             actions = self.policy._predict(tensors, deterministic).cpu().numpy()
+        check_actions(actions)
         return (actions[0] if single else actions), state
 
     # ----------------------------------------------------------------------------------------------------- logging

@@ -18,7 +18,7 @@ from proq_agent.common.dataset import GoalDataset
 from proq_agent.common.goal_sampling import GoalBatch, GoalSampling
 from proq_agent.common.offline import OfflineAlgorithm
 from proq_agent.common.settings import Renamed, as_settings, to_dict
-from proq_agent.common.spaces import check_observation
+from proq_agent.common.spaces import check_actions, check_observation
 from proq_agent.planning.navigator import Navigator, Plan
 from proq_agent.planning.planner import Planner
 from proq_agent.planning.settings import PlanningSettings
@@ -356,6 +356,7 @@ class ProQ(OfflineAlgorithm):
         navigator = self.navigator
         decision, state = navigator.decide(arrays["achieved_goal"], arrays["desired_goal"], state, episode_start)
         actions = navigator.act(arrays["observation"], decision, deterministic, self.acting_generator)
+        check_actions(actions)
         return (actions[0] if single else actions), state
 
     def plan(self, start: np.ndarray, goal: np.ndarray) -> Plan:

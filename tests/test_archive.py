@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import hashlib
 import io
 import json
 import math
@@ -18,29 +17,46 @@ from typing import Any
 import cloudpickle
 import numpy as np
 import pytest
+import safetensors.torch
 import torch as th
+from agent_files import (
+    Exploit,
+    assert_same,
+    format_1,
+    members_of,
+    pickle_program,
+    pickled,
+    rehashed,
+    rewrite,
+    with_header,
+    within_bounds,
+)
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from stable_baselines3 import SAC
-from test_json_values import assert_same
 
 from proq_agent.common.archive import Archive, read_archive, write_archive
-from proq_agent.common.json_values import CheckpointError
+from proq_agent.common.errors import CheckpointError
 
+numbers = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text()
+tensors = st.lists(st.floats(width=32, allow_nan=False), max_size=3).map(th.tensor)
+STATES = st.dictionaries(
+    st.text(max_size=3) | st.integers(),
+    st.recursive(
+        numbers | tensors,
+        lambda inner: (
+            st.lists(inner, max_size=3)
+            | st.lists(inner, max_size=3).map(tuple)
+            | st.dictionaries(st.text(max_size=3) | st.integers(), inner, max_size=3)
+        ),
+        max_leaves=8,
+    ),
+    min_size=1,
+).map(lambda state: state | {"step": 1})  # with a plain value, so that the order is kept
 METADATA = {"n_updates": 3, "name": "maze", "nested": {"list": [1, 2.5, None, True]}}
 
 
-class Exploit:
-    """Leaves a trace when it is unpickled."""
-
-    def __init__(self, trace: Path) -> None:
-        self.trace = trace
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return os.mkdir, (str(self.trace),)
-
-
-def make_tensors(seed: int = 0) -> dict[str, Any]:
+def make_states(seed: int = 0) -> dict[str, Any]:
     generator = th.Generator().manual_seed(seed)
     net = th.nn.Linear(3, 2)
     with th.no_grad():
@@ -50,37 +66,17 @@ def make_tensors(seed: int = 0) -> dict[str, Any]:
     net(th.ones(1, 3)).sum().backward()
     optimizer.step()
     return {
-        "policy": net.state_dict(),
-        "optimizer": optimizer.state_dict(),
-        "generator": {"state": generator.get_state(), "history": (1, [2.5, None], "text", True)},
+        "policy": dict(sorted(net.state_dict().items())),
+        "training": {
+            "optimizer": optimizer.state_dict(),
+            "generator": {"state": generator.get_state(), "history": (1, [2.5, None], "text", True)},
+        },
     }
-
-
-def members_of(path: Path) -> dict[str, bytes]:
-    with zipfile.ZipFile(path) as archive:
-        return {name: archive.read(name) for name in archive.namelist()}
-
-
-def rewrite(path: Path, members: dict[str, bytes], compression: int = zipfile.ZIP_STORED) -> None:
-    with zipfile.ZipFile(path, "w", compression) as archive:
-        for name, data in members.items():
-            archive.writestr(name, data)
-
-
-def with_header(members: dict[str, bytes], **changes: Any) -> dict[str, bytes]:
-    """The members with changed entries of their metadata.json; hashes stay as they are unless changed."""
-    return {**members, "metadata.json": json.dumps(json.loads(members["metadata.json"]) | changes).encode()}
-
-
-def rehashed(members: dict[str, bytes]) -> dict[str, bytes]:
-    """The members with hashes that fit: what an attacker, unlike an accident, takes care of."""
-    hashes = {k: hashlib.sha256(data).hexdigest() for k, data in members.items() if k != "metadata.json"}
-    return with_header(members, sha256=hashes)
 
 
 @pytest.fixture
 def agent(tmp_path: Path) -> Path:
-    path = write_archive(tmp_path / "agent", METADATA, make_tensors())
+    path = write_archive(tmp_path / "agent", METADATA, make_states())
     assert path is not None
     return path
 
@@ -91,33 +87,56 @@ def agent(tmp_path: Path) -> Path:
 def test_archive_round_trip(agent: Path) -> None:
     archive = read_archive(agent)
     assert archive.metadata == METADATA
-    assert_same(archive.tensors, make_tensors())
+    assert_same(archive.states, make_states())
     assert archive.versions["torch"] == th.__version__.split("+")[0] or archive.versions["torch"] == th.__version__
     assert archive.skipped == () and archive.pickled == {}
+
+
+def test_other_tools_read_the_weights(agent: Path, tmp_path: Path) -> None:
+    (tmp_path / "policy.safetensors").write_bytes(members_of(agent)["policy.safetensors"])
+    weights = safetensors.torch.load_file(tmp_path / "policy.safetensors")
+    assert_same(dict(sorted(weights.items())), make_states()["policy"])
+
+
+def test_a_file_of_format_1_holds_the_same(agent: Path, tmp_path: Path) -> None:
+    old = tmp_path / "old.zip"
+    rewrite(old, rehashed(format_1(agent)))
+    assert_same(read_archive(old).states, read_archive(agent).states)
+    assert sorted(members_of(old)) == ["metadata.json", "policy.pth", "training.pth"]
+
+
+def test_shared_and_strided_tensors_come_back_as_they_were(tmp_path: Path) -> None:
+    base = th.arange(12.0).reshape(3, 4)
+    state = {"base": base, "columns": base.T, "part": base[1:, 2], "same": base, "none": th.empty(0, 3)}
+    for data in (write_archive(tmp_path / "new", {}, {"policy": state}), tmp_path / "old.zip"):
+        assert data is not None
+        if data.name == "old.zip":
+            members = members_of(tmp_path / "new.zip")
+            del members["policy.safetensors"]
+            rewrite(data, rehashed(with_header(members | {"policy.pth": pickled(state)}, format_version=1)))
+        loaded = read_archive(data).states["policy"]
+        assert_same({name: loaded[name] for name in state}, state)
 
 
 def test_names_follow_sb3(tmp_path: Path) -> None:
     assert write_archive(str(tmp_path / "new" / "folder" / "x"), {}, {}) == tmp_path / "new" / "folder" / "x.zip"
     assert write_archive(tmp_path / "y.agent", {}, {}) == tmp_path / "y.agent"
     for name in ("new/folder/x", "new/folder/x.zip", "y.agent"):
-        assert read_archive(tmp_path / name) == Archive({}, {}, read_archive(tmp_path / name).versions)
+        archive = read_archive(tmp_path / name)
+        assert archive == Archive(archive.label, {}, {}, archive.versions)
     assert read_archive(str(tmp_path / "y.agent")).metadata == {}
 
 
 def test_stream_round_trip() -> None:
     stream = io.BytesIO()
-    assert write_archive(stream, METADATA, make_tensors()) is None
-    assert_same(read_archive(stream).tensors, make_tensors())
+    assert write_archive(stream, METADATA, make_states()) is None
+    assert_same(read_archive(stream).states, make_states())
 
 
 def test_same_content_gives_the_same_bytes(tmp_path: Path) -> None:
-    first, second = (write_archive(tmp_path / name, METADATA, make_tensors()) for name in "ab")
+    first, second = (write_archive(tmp_path / name, METADATA, make_states()) for name in "ab")
     assert first is not None and second is not None
     assert first.read_bytes() == second.read_bytes()
-
-
-def test_tensors_go_to_the_device(agent: Path) -> None:
-    assert read_archive(agent, device="meta").tensors["policy"]["weight"].device.type == "meta"
 
 
 @pytest.mark.parametrize("value", [np.float64(1.0), {1, 2}, lambda: 0, np.zeros(2), th.nn.Linear(1, 1)])
@@ -128,7 +147,7 @@ def test_unsafe_state_is_refused_at_write_time_by_name(tmp_path: Path, value: An
 
 
 def test_bad_names_and_metadata_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="no usable name"):
+    with pytest.raises(ValueError, match="no room for"):
         write_archive(tmp_path / "x", {}, {"../policy": {}})
     for metadata in ({"a": object()}, {"a": math.nan}):
         with pytest.raises(ValueError, match="to_json_value"):
@@ -171,7 +190,7 @@ def test_any_damage_is_recognised_or_harmless(data: st.DataObject) -> None:
     except CheckpointError:
         return
     # bytes that mean nothing to us, such as a time stamp
-    assert archive.metadata == METADATA and th.equal(archive.tensors["policy"]["weight"], th.arange(4.0))
+    assert archive.metadata == METADATA and th.equal(archive.states["policy"]["weight"], th.arange(4.0))
 
 
 def test_foreign_files_are_named(tmp_path: Path) -> None:
@@ -188,7 +207,7 @@ def test_foreign_files_are_named(tmp_path: Path) -> None:
 
 def test_newer_version_says_what_is_needed(agent: Path) -> None:
     rewrite(agent, with_header(members_of(agent), format_version=7, versions={"proq-agent": "3.2.1"}, sha256=None))
-    with pytest.raises(CheckpointError, match=r"format version 7.*up to 1.*3\.2\.1"):
+    with pytest.raises(CheckpointError, match=r"format version 7.*up to 2.*3\.2\.1"):
         read_archive(agent)
 
 
@@ -199,7 +218,6 @@ def test_newer_version_says_what_is_needed(agent: Path) -> None:
         {"format_version": True},
         {"versions": None},
         {"sha256": []},
-        {"sha256": {"/etc/passwd": ""}},
         {"pickled": [{}]},
         {"metadata": 3},
     ],
@@ -210,31 +228,38 @@ def test_malformed_header(agent: Path, changes: dict[str, Any]) -> None:
         read_archive(agent)
 
 
+@pytest.mark.parametrize("name", ["/etc/passwd", "extra.pth", "policy.pth", "policy.json.safetensors"])
+def test_a_member_that_no_agent_has_is_refused_unread(agent: Path, name: str) -> None:
+    rewrite(agent, rehashed(members_of(agent) | {name: b"anything"}))
+    with pytest.raises(CheckpointError, match="which no agent of ours has"):
+        read_archive(agent)
+
+
 def test_members_must_be_those_listed(agent: Path) -> None:
     members = members_of(agent)
-    rewrite(agent, {name: data for name, data in members.items() if name != "policy.pth"})
-    with pytest.raises(CheckpointError, match=r"policy\.pth is missing"):
+    rewrite(agent, {name: data for name, data in members.items() if name != "policy.safetensors"})
+    with pytest.raises(CheckpointError, match=r"policy\.safetensors is missing"):
         read_archive(agent)
-    rewrite(agent, members | {"extra.pth": b""})
-    with pytest.raises(CheckpointError, match=r"extra\.pth.*does not list"):
+    rewrite(agent, members | {"policy.pth": b""})
+    with pytest.raises(CheckpointError, match=r"policy\.pth.*does not list"):
         read_archive(agent)
     rewrite(agent, members)
     with pytest.warns(UserWarning, match="Duplicate"), zipfile.ZipFile(agent, "a") as archive:
-        archive.writestr("policy.pth", b"")
+        archive.writestr("policy.safetensors", b"")
     with pytest.raises(CheckpointError, match="two members"):
         read_archive(agent)
 
 
 def test_exchanged_member_is_recognised(agent: Path) -> None:
-    buffer = io.BytesIO()
-    th.save(make_tensors(seed=1)["policy"], buffer)
-    rewrite(agent, members_of(agent) | {"policy.pth": buffer.getvalue()})
-    with pytest.raises(CheckpointError, match=r"policy\.pth.*SHA-256"):
+    other = write_archive(agent.with_name("other"), METADATA, make_states(seed=1))
+    assert other is not None
+    rewrite(agent, members_of(agent) | {"policy.safetensors": members_of(other)["policy.safetensors"]})
+    with pytest.raises(CheckpointError, match=r"policy\.safetensors.*SHA-256"):
         read_archive(agent)
 
 
 def test_zip_bombs_are_refused(agent: Path) -> None:
-    members = members_of(agent)
+    members = format_1(agent)
     rewrite(agent, rehashed(members | {"policy.pth": bytes(10**7)}), zipfile.ZIP_DEFLATED)
     with pytest.raises(CheckpointError, match="compressed"):
         read_archive(agent)
@@ -248,12 +273,13 @@ def test_zip_bombs_are_refused(agent: Path) -> None:
 
 def test_overlapping_members_are_refused(agent: Path) -> None:
     """Two entries of the zip's directory that point at the same bytes."""
-    header = with_header(members_of(agent), sha256={"a.pth": "", "b.pth": ""})["metadata.json"]
-    rewrite(agent, {"metadata.json": header, "a.pth": bytes(10**5), "b.pth": b""})
+    names = "training.json", "untrusted.pkl"
+    header = with_header(members_of(agent), sha256=dict.fromkeys(names, ""))["metadata.json"]
+    rewrite(agent, {"metadata.json": header, names[0]: bytes(10**5), names[1]: b""})
     content = agent.read_bytes()
     second = content.rindex(b"PK\x01\x02")
     first = content.rindex(b"PK\x01\x02", 0, second)
-    entry = content[first:second].replace(b"a.pth", b"b.pth")
+    entry = content[first:second].replace(*(name.encode() for name in names))
     agent.write_bytes(content[:second] + entry + content[second + len(entry) :])
     with pytest.raises(CheckpointError, match="more bytes than the file has"):
         read_archive(agent)
@@ -263,13 +289,92 @@ def test_overlapping_members_are_refused(agent: Path) -> None:
 def test_malicious_pth_is_not_executed(agent: Path, tmp_path: Path, zip_format: bool) -> None:
     trace, buffer = tmp_path / "trace", io.BytesIO()
     th.save({"weight": Exploit(trace)}, buffer, _use_new_zipfile_serialization=zip_format)
-    rewrite(agent, rehashed(members_of(agent) | {"policy.pth": buffer.getvalue()}))
+    rewrite(agent, rehashed(format_1(agent) | {"policy.pth": buffer.getvalue()}))
     for trust_pickle in (False, True):
         with pytest.raises(CheckpointError, match=r"policy\.pth"):
             read_archive(agent, trust_pickle=trust_pickle)
     assert not trace.exists()
     th.load(io.BytesIO(buffer.getvalue()), weights_only=False)
     assert trace.exists(), "the exploit itself must work, or this test shows nothing"
+
+
+BILLION_LAUGHS = b"(]q\x00" + b"".join(
+    b"]q" + bytes([level]) + b"(" + (b"h" + bytes([level - 1])) * 10 + b"e" for level in range(1, 9)
+)
+
+
+@pytest.mark.parametrize(
+    ("program", "message"),
+    [
+        (b"\x80\x02c__builtin__\nbytearray\nJ\x00\x00\x00p\x85R.", "bytearray"),
+        (b"\x80\x02cos\nsystem\nX\x04\x00\x00\x00echo\x85R.", "os system"),
+        (b"\x80\x02]r\xff\xff\xff\x7f.", None),  # room for two billion objects, where a list would hold them
+        (b"\x80\x02\x96\x00\x00\x00\x00\x01\x00\x00\x00.", "expected 4294967296 bytes"),
+        (b"\x80\x02" + BILLION_LAUGHS + b"t.", "more than 100000 values"),
+        (b"\x80\x02" + b"N" * 10**6 + b".", "more than 100000 values"),
+        (b"\x80\x02]q\x00h\x00a.", ""),  # a list that holds itself
+        (b"", "exhausted"),
+    ],
+)
+def test_a_pickle_is_never_run(agent: Path, program: bytes, message: str | None) -> None:
+    rewrite(agent, rehashed(format_1(agent) | {"policy.pth": pickle_program(program)}))
+    with within_bounds(agent.stat().st_size):
+        if message is None:
+            assert read_archive(agent).states["policy"] == []
+        else:
+            with pytest.raises(CheckpointError, match=rf"policy\.pth.*({message})"):
+                read_archive(agent)
+
+
+@pytest.mark.parametrize("size", [(10**9,), (10**5, 10**5), (-1, 4)])
+def test_a_tensor_larger_than_its_bytes_is_refused(agent: Path, size: tuple[int, ...]) -> None:
+    small = pickled({"weight": th.zeros(4)})
+    state = io.BytesIO(small)
+    program = members_of(state)["archive/data.pkl"]
+    shape = b"K\x04\x85"
+    assert shape in program  # the tuple (4,)
+    numbers = b"".join(b"J" + number.to_bytes(4, "little", signed=True) for number in size)
+    strides = b"K\x00" * len(size)
+    end = b"\x85" if len(size) == 1 else b"\x86"
+    at = program.index(shape)
+    after = program.index(b"K\x01\x85", at) + 3
+    between = program[at + 3 : after - 3]
+    program = program[:at] + numbers + end + between + strides + end + program[after:]
+    members = {name: program if name.endswith("data.pkl") else data for name, data in members_of(state).items()}
+    hostile = io.BytesIO()
+    rewrite(hostile, members)
+    rewrite(agent, rehashed(format_1(agent) | {"policy.pth": hostile.getvalue()}))
+    with within_bounds(agent.stat().st_size), pytest.raises(CheckpointError, match=r"policy\.pth.*a tensor of"):
+        read_archive(agent)
+
+
+def test_a_zip_with_very_many_members_is_refused_unread(agent: Path) -> None:
+    rewrite(agent, members_of(agent) | {f"{number}": b"" for number in range(100_000)})
+    with within_bounds(agent.stat().st_size), pytest.raises(CheckpointError, match="bytes of names"):
+        read_archive(agent)
+
+
+@pytest.mark.parametrize("rest", ["{}", '{"dict": 3}', '{"tensor": "no"}', "[" * 100_000, '{"tuple": {}}', "[]"])
+def test_malformed_plain_values_are_refused(agent: Path, rest: str) -> None:
+    rewrite(agent, rehashed(members_of(agent) | {"training.json": rest.encode()}))
+    with within_bounds(agent.stat().st_size), pytest.raises(CheckpointError, match=r"training\.json in"):
+        read_archive(agent)
+
+
+def test_a_tensor_is_used_once(agent: Path) -> None:
+    twice = json.dumps({"dict": [["a", {"tensor": "x"}], ["b", {"tensor": "x"}]]})
+    tensors = safetensors.torch.save({"x": th.zeros(2)})
+    rewrite(agent, rehashed(members_of(agent) | {"policy.safetensors": tensors, "policy.json": twice.encode()}))
+    with pytest.raises(CheckpointError, match=r"policy\.safetensors and policy\.json"):
+        read_archive(agent)
+
+
+@settings(max_examples=30, deadline=None)
+@given(STATES)
+def test_any_state_comes_back(state: Any) -> None:
+    stream = io.BytesIO()
+    write_archive(stream, {}, {"training": state})
+    assert_same(read_archive(stream).states["training"], state)
 
 
 def test_pickles_are_skipped_unless_trusted(tmp_path: Path) -> None:
@@ -372,6 +477,6 @@ def test_kill_while_saving_leaves_the_previous_file(tmp_path: Path, moment: str)
     process = subprocess.run([sys.executable, "-c", SAVER, str(path), *moment.split()], check=False)
     assert process.returncode == -signal.SIGKILL
     archive = read_archive(path)
-    assert archive.metadata == {"n": 1} and archive.tensors == {"policy": {"weight": [1.0]}}
+    assert archive.metadata == {"n": 1} and archive.states == {"policy": {"weight": [1.0]}}
     write_archive(path, {"n": 3}, {})  # what the dead process left does not hinder the next save
     assert read_archive(path).metadata == {"n": 3}

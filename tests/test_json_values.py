@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch as th
+from agent_files import assert_same
 from gymnasium import spaces
 from hypothesis import given
 from hypothesis import strategies as st
@@ -21,26 +22,6 @@ from proq_agent.common.json_values import (
     space_to_json,
     to_json_value,
 )
-
-
-def assert_same(actual: Any, expected: Any) -> None:
-    assert type(actual) is type(expected)
-    if isinstance(expected, dict):
-        assert list(actual) == list(expected)
-        for key in expected:
-            assert_same(actual[key], expected[key])
-    elif isinstance(expected, list | tuple):
-        assert len(actual) == len(expected)
-        for left, right in zip(actual, expected, strict=True):
-            assert_same(left, right)
-    elif isinstance(expected, th.Tensor):
-        assert actual.dtype == expected.dtype and th.equal(actual, expected)
-    elif isinstance(expected, np.ndarray):
-        assert actual.dtype == expected.dtype
-        np.testing.assert_array_equal(actual, expected)
-    else:
-        assert actual == expected or (actual != actual and expected != expected)
-
 
 DTYPES = ["bool", "int8", "int64", "uint8", "uint64", "float16", "float32", "float64"]
 scalars = st.none() | st.booleans() | st.integers() | st.floats() | st.text()

@@ -19,7 +19,7 @@ from stable_baselines3.common.logger import configure
 from stable_baselines3.common.monitor import Monitor
 
 from proq_agent import GoalDataset, ProQ
-from proq_agent.common.archive import CheckpointError
+from proq_agent.common.errors import CheckpointError
 from proq_agent.proq.objectives import locate
 
 

@@ -15,6 +15,7 @@ from scipy.cluster.hierarchy import fcluster, linkage
 from scipy.spatial import cKDTree
 
 MAX_LINKED = 2000  # points that are clustered with each other; the rest follow the nearest of them
+MAX_PLACES = 500  # entrances and exits that a plan can take into account within reasonable time
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,14 +58,39 @@ class ChanceEdge:
         """
         :param data: What :meth:`to_dict` returned.
         :return: The same edge.
+        :raises ValueError: If it is no such edge.
         """
-        return cls(
+        edge = cls(
             entrance=np.asarray(data["entrance"], dtype=np.float64),
             radius=float(data["radius"]),
             exits=np.asarray(data["exits"], dtype=np.float64),
             probabilities=np.asarray(data["probabilities"], dtype=np.float64),
             count=int(data["count"]),
         )
+        n = len(edge.probabilities)
+        shapes = (edge.entrance.shape, edge.exits.shape, edge.probabilities.shape)
+        if n == 0 or shapes != ((dim := edge.entrance.size,), (n, dim), (n,)):
+            raise ValueError(f"a chance edge has arrays of shapes {shapes}, not [dim], [exits, dim] and [exits]")
+        numbers = np.concatenate([edge.entrance, [edge.radius, edge.count], edge.exits.ravel(), edge.probabilities])
+        certain = np.isclose(edge.probabilities.sum(), 1.0) and (edge.probabilities >= 0).all()
+        if not np.isfinite(numbers).all() or edge.radius < 0 or not certain or edge.count < 1:
+            raise ValueError("a chance edge has numbers that are not finite, or odds that do not add up to one")
+        return edge
+
+
+def edges_from_dicts(data: list[dict[str, Any]], goal_dim: int) -> list[ChanceEdge]:
+    """
+    :param data: What :meth:`ChanceEdge.to_dict` returned, of several edges.
+    :param goal_dim: Dimension of goal space.
+    :return: The same edges.
+    :raises ValueError: If they are no such edges, of another space, or more than a plan can take into account.
+    """
+    edges = [ChanceEdge.from_dict(edge) for edge in data]
+    if any(len(edge.entrance) != goal_dim for edge in edges):
+        raise ValueError(f"a chance edge is not of a goal space with {goal_dim} dimensions")
+    if sum(1 + len(edge.exits) for edge in edges) > MAX_PLACES:
+        raise ValueError(f"chance edges with more than {MAX_PLACES} entrances and exits")
+    return edges
 
 
 def cluster_chance(
@@ -81,7 +107,7 @@ def cluster_chance(
     length of the jumps, so the unit of length does not matter and no place grows without bound. Entrances with
     fewer than ``min_count`` jumps are dropped; so are, within an entrance, exits seen fewer than ``min_count``
     times, unless that would leave none. Probabilities are frequencies among the jumps that remain: they say where
-    a jump leads, not how often the region makes one.
+    a jump leads, not how often the region makes one. Edges beyond ``MAX_PLACES`` are dropped, the rarest first.
 
     :param entrances: Where each jump began, in goal space, ``[n, goal_dim]``.
     :param exits: Where it ended, ``[n, goal_dim]``.
@@ -124,7 +150,9 @@ def cluster_chance(
                 count=int(n_kept),
             )
         )
-    return sorted(edges, key=lambda edge: -edge.count)
+    edges.sort(key=lambda edge: -edge.count)
+    places = np.cumsum([1 + len(edge.exits) for edge in edges])
+    return edges[: int((places <= MAX_PLACES).sum())]
 
 
 def _places(points: NDArray[np.floating], size: float) -> NDArray[np.integer]:

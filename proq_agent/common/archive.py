@@ -1,14 +1,19 @@
 """The agent file: one zip of JSON and tensors, written atomically and read without running anyone's code.
 
-=================  ====================================================================================
-``metadata.json``  format name and version, package versions, SHA-256 of every other member, and the
-                   caller's metadata (hyperparameters, spaces) as plain JSON
-``<name>.pth``     one state dict each, loaded with ``weights_only=True``
-``untrusted.pkl``  only where asked for: what JSON cannot say; never opened without ``trust_pickle=True``
-=================  ====================================================================================
+===========================  ==========================================================================
+``metadata.json``            format name and version, package versions, SHA-256 of every other member,
+                             and the caller's metadata (hyperparameters, spaces) as plain JSON
+``policy.safetensors``       the weights
+``training.*``               what exact resumption needs, see :mod:`proq_agent.common.tensor_file`
+``untrusted.pkl``            only where asked for: what JSON cannot say; never opened without
+                             ``trust_pickle=True``
+===========================  ==========================================================================
 
-Members are stored, never compressed, so that no file can claim more memory than its own size on disk.
-The hashes recognise damage and careless edits; they are no signature, and nothing relies on them for safety.
+Files of format 1 have ``policy.pth`` and ``training.pth`` instead, see :mod:`proq_agent.common.pickled_state`.
+
+Members are stored, never compressed, and their tensors lie there byte by byte, so that no file can claim more memory
+than its own size on disk. The hashes recognise damage and careless edits; they are no signature, and nothing relies
+on them for safety.
 """
 
 from __future__ import annotations
@@ -20,27 +25,27 @@ import importlib.metadata
 import io
 import json
 import os
-import pickle
 import platform
-import re
-import uuid
 import zipfile
-from collections import OrderedDict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
 import cloudpickle
-import torch as th
-from stable_baselines3.common.utils import get_device
 
-from proq_agent.common.json_values import CheckpointError
+from proq_agent.common.errors import CheckpointError, within
+from proq_agent.common.files import atomic_file
+from proq_agent.common.pickled_state import load_pickled_state
+from proq_agent.common.tensor_file import dump_state, load_state
 
 FORMAT_NAME = "proq"
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 METADATA, UNTRUSTED = "metadata.json", "untrusted.pkl"
-MAX_METADATA_BYTES = 2**26
+STATES = ("policy", "training")
+SUFFIXES = {1: (".pth",), 2: (".safetensors", ".json")}
+MAX_METADATA_BYTES = 2**22  # JSON takes some 25 times its size in memory
+MAX_DIRECTORY_BYTES, MAX_COMMENT_BYTES = 2**12, 2**16  # of the zip: the names of a few members; what the format allows
 
 PathOrFile = str | Path | BinaryIO | io.BufferedIOBase
 
@@ -50,27 +55,26 @@ class Archive:
     """
     What an agent file holds.
 
+    :param label: What to call the file in an error.
     :param metadata: The JSON that was given to :func:`write_archive`.
-    :param tensors: State dicts by name.
+    :param states: State dicts by name, on the CPU.
     :param versions: Versions of the packages that wrote the file.
     :param pickled: Unpickled objects by name; empty without ``trust_pickle=True``.
     :param skipped: Names of pickled objects that were left unopened.
     """
 
+    label: str
     metadata: dict[str, Any]
-    tensors: dict[str, Any] = field(repr=False)
+    states: dict[str, Any] = field(repr=False)
     versions: dict[str, str]
     pickled: dict[str, Any] = field(default_factory=dict)
     skipped: tuple[str, ...] = ()
 
 
-# ---- the zip -----------------------------------------------------------------------------------------
-
-
 def write_archive(
     path: PathOrFile,
     metadata: dict[str, Any],
-    tensors: dict[str, Any],
+    states: dict[str, Any],
     pickled: dict[str, Any] | None = None,
 ) -> Path | None:
     """
@@ -79,17 +83,19 @@ def write_archive(
     :param path: Where to; ``.zip`` is appended to a name without a suffix, as SB3 does. A binary
         stream is written to as it is.
     :param metadata: JSON-able values, see :func:`to_json_value`.
-    :param tensors: By name, nested dicts, lists and tuples of tensors, numbers, strings and ``None``.
+    :param states: ``policy`` and ``training``: nested dicts, lists and tuples of tensors, numbers, strings and
+        ``None``.
     :param pickled: By name, objects that only pickle can store; readers skip them by default.
     :return: The path written, ``None`` for a stream.
     :raises ValueError: If something given could not be read back safely; nothing has been written then.
     :raises OSError: If the disk refuses; the previous file is unchanged then.
     """
     members: dict[str, bytes] = {}
-    for name, value in tensors.items():
-        if not re.fullmatch(r"[\w.-]+", name):
-            raise ValueError(f"tensors: {name!r} is no usable name; use letters, digits, '_', '-' and '.'")
-        members[f"{name}.pth"] = _dump_tensors(value, name)
+    for name, state in states.items():
+        if name not in STATES:
+            raise ValueError(f"an agent file has no room for {name!r}, only for {' and '.join(STATES)}")
+        members |= dump_state(name, state)
+        load_state(name, members)  # better to fail now than when the agent is needed
     if pickled:
         try:
             members[UNTRUSTED] = cloudpickle.dumps(pickled)
@@ -115,49 +121,44 @@ def write_archive(
         return None
     path = Path(path)
     path = path if path.suffix else Path(f"{path}.zip")
-    _replace_file(path, members)
+    try:
+        with atomic_file(path) as file:
+            _write_zip(file, members)
+    except OSError as error:
+        state = "the previous file is unchanged" if path.exists() else "nothing was written"
+        reason = error.strerror or error
+        raise OSError(error.errno or errno.EIO, f"could not save {path}: {reason}; {state}") from error
     return path
 
 
-def read_archive(path: PathOrFile, device: th.device | str = "cpu", trust_pickle: bool = False) -> Archive:
+def read_archive(path: PathOrFile, trust_pickle: bool = False) -> Archive:
     """
     Read and verify an agent file as a whole.
 
     :param path: A file, with or without its ``.zip``, or a seekable binary stream.
-    :param device: Where the tensors go; ``"auto"`` as in SB3.
     :param trust_pickle: Also unpickle ``untrusted.pkl``. This runs code of the file's author.
     :return: The verified content.
     :raises FileNotFoundError: If there is no such file.
     :raises CheckpointError: If the file is damaged, tampered with, not an agent of ours, too new, or unsafe.
     """
-    target = get_device(device)
     with _open_for_reading(path) as (file, label):
-        try:
-            size = file.seek(0, os.SEEK_END)
-            file.seek(0)
-            if file.read(2) != b"PK":
-                raise CheckpointError(f"{label} is not a zip file, so no agent of ours")
-            if not zipfile.is_zipfile(file):
-                raise CheckpointError(f"{label} is truncated: the end of the zip is missing")
+        with within(label):
+            size = _check_zip(file)
             with zipfile.ZipFile(file) as archive:
-                header, members = _read_members(archive, size, label)
-        except CheckpointError:
-            raise
-        except Exception as error:  # zipfile meets garbage with a dozen kinds of exceptions
-            raise CheckpointError(f"{label} is damaged and cannot be read ({error})") from error
-    tensors = {
-        name.removesuffix(".pth"): _load_tensors(data, f"{name} in {label}", target)
-        for name, data in members.items()
-        if name != UNTRUSTED
-    }
-    names = tuple(header["pickled"])
-    if not trust_pickle or UNTRUSTED not in members:
-        return Archive(header["metadata"], tensors, header["versions"], skipped=names)
-    try:
-        pickled = dict(cloudpickle.loads(members[UNTRUSTED]))
-    except Exception as error:
-        raise CheckpointError(f"{UNTRUSTED} in {label} cannot be unpickled ({error})") from error
-    return Archive(header["metadata"], tensors, header["versions"], pickled=pickled)
+                header, members = _read_members(archive, size)
+        states = {}
+        for name in STATES:
+            present = [member for member in members if member.partition(".")[0] == name]
+            if present:
+                with within(f"{' and '.join(present)} in {label}"):
+                    is_old = header["format_version"] == 1
+                    states[name] = load_pickled_state(members[f"{name}.pth"]) if is_old else load_state(name, members)
+        names = tuple(header["pickled"])
+        if not trust_pickle or UNTRUSTED not in members:
+            return Archive(label, header["metadata"], states, header["versions"], skipped=names)
+        with within(f"{UNTRUSTED} in {label} cannot be unpickled"):
+            pickled = dict(cloudpickle.loads(members[UNTRUSTED]))
+        return Archive(label, header["metadata"], states, header["versions"], pickled=pickled)
 
 
 def _package_versions() -> dict[str, str]:
@@ -178,32 +179,6 @@ def _write_zip(file: BinaryIO, members: dict[str, bytes]) -> None:
             archive.writestr(info, data)
 
 
-def _replace_file(path: Path, members: dict[str, bytes]) -> None:
-    """Write beside the file and rename: a reader sees the old file or the new one, never a mixture."""
-    target = path.resolve()  # a link stays a link
-    temporary = target.with_name(f".{target.name}.{uuid.uuid4().hex}.tmp")
-    try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        with temporary.open("xb") as file:
-            _write_zip(file, members)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, target)
-    except OSError as error:
-        state = "the previous file is unchanged" if target.exists() else "nothing was written"
-        reason = error.strerror or error
-        raise OSError(error.errno or errno.EIO, f"could not save {path}: {reason}; {state}") from error
-    finally:
-        with contextlib.suppress(OSError):
-            temporary.unlink(missing_ok=True)
-    with contextlib.suppress(OSError, AttributeError):  # makes the rename durable; not every system can
-        folder = os.open(target.parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
-
-
 @contextlib.contextmanager
 def _open_for_reading(path: PathOrFile) -> Iterator[tuple[BinaryIO, str]]:
     if not isinstance(path, str | Path):
@@ -217,110 +192,93 @@ def _open_for_reading(path: PathOrFile) -> Iterator[tuple[BinaryIO, str]]:
             return
     if candidates[0].is_dir():
         raise FileNotFoundError(f"{path} is a folder; give the name of the agent's .zip in it")
-    raise FileNotFoundError(f"there is no agent file {path}, nor {candidates[1]}")
+    also = f", nor {candidates[1]}" if candidates[0].suffix != ".zip" else ""
+    raise FileNotFoundError(f"there is no agent file {path}{also}")
 
 
-def _check_stored(infos: list[zipfile.ZipInfo], size: int, label: str) -> None:
+def _check_zip(file: BinaryIO) -> int:
+    """
+    Look at the end of the zip before :mod:`zipfile` makes an object of each entry that it lists.
+
+    :return: the size of the file
+    """
+    size = file.seek(0, os.SEEK_END)
+    file.seek(0)
+    if file.read(2) != b"PK":
+        raise CheckpointError("not a zip file, so no agent of ours")
+    file.seek(max(0, size - MAX_COMMENT_BYTES - 22 - 20 - 56))  # records of the end, in files beyond 2 GB three of them
+    before, _, end = file.read().rpartition(b"PK\x05\x06")
+    if len(end) < 18 or not zipfile.is_zipfile(file):
+        raise CheckpointError("truncated: the end of the zip is missing")
+    directory = int.from_bytes(end[8:12], "little")
+    if before[-20:-16] == b"PK\x06\x07":
+        directory = int.from_bytes(before[-76:-20][40:48], "little")
+    if directory > MAX_DIRECTORY_BYTES:
+        raise CheckpointError(f"{directory} bytes of names, more than any agent of ours has: refused")
+    return size
+
+
+def _check_stored(infos: list[zipfile.ZipInfo], size: int) -> None:
     """Refuse zip bombs: a stored, not overlapping member is never larger than the file it lies in."""
     for info in infos:
         if info.compress_type != zipfile.ZIP_STORED:
-            raise CheckpointError(f"{label}: {info.filename} is compressed, which an agent file never is: refused")
+            raise CheckpointError(f"{info.filename} is compressed, which an agent file never is: refused")
     if sum(info.file_size for info in infos) > size:
-        raise CheckpointError(f"{label}: its members declare more bytes than the file has: refused")
+        raise CheckpointError("its members declare more bytes than the file has: refused")
 
 
-def _read_members(archive: zipfile.ZipFile, size: int, label: str) -> tuple[dict[str, Any], dict[str, bytes]]:
+def _read_members(archive: zipfile.ZipFile, size: int) -> tuple[dict[str, Any], dict[str, bytes]]:
     infos = archive.infolist()
     names = {info.filename: info for info in infos}
     if METADATA not in names:
         if "_stable_baselines3_version" in names or {"data", "policy.pth"} <= names.keys():
             raise CheckpointError(
-                f"{label} is a Stable-Baselines3 agent of another algorithm, not a ProQ agent: "
-                "load it with the class that saved it"
+                "a Stable-Baselines3 agent of another algorithm, not a ProQ agent: load it with the class that saved it"
             )
-        raise CheckpointError(f"{label} is a zip, but not a ProQ agent: it has no {METADATA}")
+        raise CheckpointError(f"a zip, but not a ProQ agent: it has no {METADATA}")
     if names[METADATA].file_size > MAX_METADATA_BYTES:
-        raise CheckpointError(f"{label}: {METADATA} is larger than {MAX_METADATA_BYTES} bytes: refused")
-    _check_stored([names[METADATA]], size, label)
-    header = json.loads(archive.read(names[METADATA]))
+        raise CheckpointError(f"{METADATA} is larger than {MAX_METADATA_BYTES} bytes: refused")
+    _check_stored([names[METADATA]], size)
+    with within(f"{METADATA} is malformed"):
+        header = json.loads(archive.read(names[METADATA]))
     if not isinstance(header, dict) or header.get("format") != FORMAT_NAME:
-        raise CheckpointError(f"{label} is a zip, but not a ProQ agent: {METADATA} names another format")
-    _check_version(header, label)
-    hashes, pickled = header.get("sha256"), header.get("pickled")
-    if not (
-        isinstance(hashes, dict)
-        and all(name.endswith(".pth") or name == UNTRUSTED for name in hashes)
-        and isinstance(pickled, list)
-        and all(isinstance(name, str) for name in pickled)
-        and isinstance(header.get("metadata"), dict)
-    ):
-        raise CheckpointError(f"{label}: {METADATA} is malformed")
+        raise CheckpointError(f"a zip, but not a ProQ agent: {METADATA} names another format")
+    _check_header(header)
+    hashes = header["sha256"]
     if len(names) != len(infos):
-        raise CheckpointError(f"{label} holds two members of the same name: tampered with")
+        raise CheckpointError("it holds two members of the same name: tampered with")
     if missing := sorted(hashes.keys() - names.keys()):
-        raise CheckpointError(f"{label} is incomplete: {', '.join(missing)} is missing")
+        raise CheckpointError(f"incomplete: {', '.join(missing)} is missing")
     if extra := sorted(names.keys() - hashes.keys() - {METADATA}):
-        raise CheckpointError(f"{label} holds {', '.join(extra)}, which {METADATA} does not list: tampered with")
-    _check_stored(infos, size, label)
+        raise CheckpointError(f"it holds {', '.join(extra)}, which {METADATA} does not list: tampered with")
+    _check_stored(infos, size)
     members = {}
     for name, expected in hashes.items():
-        try:
+        with within(f"{name} is damaged"):
             data = archive.read(name)
-        except Exception as error:
-            raise CheckpointError(f"{name} in {label} is damaged ({error})") from error
         if hashlib.sha256(data).hexdigest() != expected:
-            raise CheckpointError(f"{name} in {label} does not match its SHA-256: damaged or tampered with")
+            raise CheckpointError(f"{name} does not match its SHA-256: damaged or tampered with")
         members[name] = data
     return header, members
 
 
-def _check_version(header: dict[str, Any], label: str) -> None:
+def _check_header(header: dict[str, Any]) -> None:
     version, versions = header.get("format_version"), header.get("versions")
     if type(version) is not int or version < 1 or not isinstance(versions, dict):
-        raise CheckpointError(f"{label}: {METADATA} is malformed, it has no usable format version")
+        raise CheckpointError(f"{METADATA} is malformed, it has no usable format version")
     if version > FORMAT_VERSION:
         raise CheckpointError(
-            f"{label} has format version {version}, this installation reads up to {FORMAT_VERSION}: "
-            f"install proq-agent {versions.get('proq-agent', '(a newer one)')} or later"
+            f"format version {version}, this installation reads up to {FORMAT_VERSION}: "
+            f"install proq-agent {versions.get('proq-agent', '(a newer one)')!s:.40} or later"
         )
-
-
-def _dump_tensors(value: Any, where: str) -> bytes:
-    _check_plain(value, where)
-    buffer = io.BytesIO()
-    th.save(value, buffer)
-    data = buffer.getvalue()
-    _load_tensors(data, where, th.device("cpu"))  # better to fail now than when the agent is needed
-    return data
-
-
-def _check_plain(value: Any, where: str) -> None:
-    """Exact types: NumPy's float64 *is* a float, yet ``weights_only`` refuses it."""
-    if type(value) in (dict, OrderedDict):
-        for key, item in value.items():
-            if type(key) not in (str, int):
-                raise ValueError(f"{where}: the key {key!r} is neither a string nor an integer")
-            _check_plain(item, f"{where}.{key}")
-    elif type(value) in (list, tuple, th.Size):
-        for index, item in enumerate(value):
-            _check_plain(item, f"{where}[{index}]")
-    elif not isinstance(value, th.Tensor) and type(value) not in (bool, int, float, str, type(None)):
-        raise ValueError(
-            f"{where} is a {type(value).__module__}.{type(value).__qualname__}; "
-            "state dicts may hold tensors, plain numbers, strings and None"
-        )
-
-
-def _load_tensors(data: bytes, where: str, device: th.device) -> Any:
-    try:
-        with zipfile.ZipFile(io.BytesIO(data)) as inner:  # also rules torch's older, non-zip formats out
-            _check_stored(inner.infolist(), len(data), where)
-        return th.load(io.BytesIO(data), map_location=device, weights_only=True)
-    except CheckpointError:
-        raise
-    except pickle.UnpicklingError as error:
-        raise CheckpointError(
-            f"{where} holds more than tensors and plain values, loading it could run foreign code: refused"
-        ) from error
-    except Exception as error:
-        raise CheckpointError(f"{where} is no readable tensor file ({error})") from error
+    hashes, pickled = header.get("sha256"), header.get("pickled")
+    if not (
+        isinstance(hashes, dict)
+        and isinstance(pickled, list)
+        and all(isinstance(name, str) for name in pickled)
+        and isinstance(header.get("metadata"), dict)
+    ):
+        raise CheckpointError(f"{METADATA} is malformed")
+    known = {name + suffix for name in STATES for suffix in SUFFIXES[version]} | {UNTRUSTED}
+    if unknown := sorted(hashes.keys() - known):
+        raise CheckpointError(f"{METADATA} lists {', '.join(unknown)[:80]}, which no agent of ours has: refused")

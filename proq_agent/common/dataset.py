@@ -245,12 +245,15 @@ def _as_matrix(name: str, array: Any) -> np.ndarray:
         raise ValueError(f"{name} has dtype {array.dtype}; give real numbers (float32)")
     if array.ndim != 2 or array.shape[1] == 0:
         raise ValueError(f"{name} has shape {array.shape}; expected [rows, features]: flatten or add an axis")
-    bad = ~np.isfinite(array).all(axis=1)
+    with np.errstate(over="ignore"):
+        array = np.ascontiguousarray(array, dtype=np.float32)
+    bad = ~np.isfinite(array).all(axis=1)  # after the cast: 1e300 is finite only as a float64
     if bad.any():
         raise ValueError(
-            f"{name} row {bad.argmax()} is not finite ({bad.sum()} such rows); drop or repair these trajectories"
+            f"{name} row {bad.argmax()} is not finite as float32 ({bad.sum()} such rows); drop or repair these "
+            "trajectories"
         )
-    return np.ascontiguousarray(array, dtype=np.float32)
+    return array
 
 
 def _trajectory_ends(terminals: Any, rows: int) -> np.ndarray:

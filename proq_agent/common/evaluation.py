@@ -11,6 +11,8 @@ import gymnasium as gym
 import numpy as np
 from stable_baselines3.common.type_aliases import PolicyPredictor
 
+from proq_agent.common.spaces import warn_if_normalised
+
 DEFAULT_N_ENVS = 50  # enough rows to share the cost of a predict; more only cost memory and time to build
 NO_TASK = 0  # the one pseudo-task of an environment without tasks
 
@@ -56,7 +58,11 @@ class EnvPool:
     def take(self, task: int) -> gym.Env:
         """An environment for the task: an idle one if there is any."""
         idle = self._idle.get(task)
-        return idle.pop() if idle else self._make_env(task)
+        if idle:
+            return idle.pop()
+        env = self._make_env(task)
+        warn_if_normalised(env)
+        return env
 
     def give_back(self, task: int, env: gym.Env) -> None:
         """Return what :meth:`take` gave."""

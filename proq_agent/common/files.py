@@ -1,7 +1,8 @@
-"""Files that appear whole or not at all."""
+"""Files that appear whole or not at all, and nothing left behind by writers that were killed."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import secrets
 from collections.abc import Iterator
@@ -9,26 +10,79 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
+try:
+    import fcntl
+except ImportError:  # Windows, where a file that is open cannot be removed anyway
+    fcntl = None  # type: ignore[assignment]
+
 
 @contextmanager
 def atomic_file(path: Path) -> Iterator[BinaryIO]:
     """
     Write a file that appears whole or not at all, however many processes write it at once.
 
-    :param path: where the file appears when the block ends without an error
+    :param path: where the file appears when the block ends without an error; a link stays a link
     :raises OSError: naming the file, if the disk refuses
     """
+    path = path.resolve()
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}.tmp")
+    remove_abandoned(path.parent, path.name)
+    file, temporary = _open_temporary(path)
     try:
-        with temporary.open("xb") as file:
+        with file:
             yield file
             file.flush()
             os.fsync(file.fileno())
-        os.replace(temporary, path)
+            if fcntl is None:
+                file.close()  # Windows renames no open file; elsewhere it stays locked until it has its name
+            os.replace(temporary, path)
     except OSError as error:
         if error.errno is not None and error.filename is None:  # as a full disk leaves it
             error.filename = str(path)
         raise
     finally:
-        temporary.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            temporary.unlink(missing_ok=True)
+    with contextlib.suppress(OSError, AttributeError):  # makes the rename durable; not every system can
+        folder = os.open(path.parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+
+
+def remove_abandoned(folder: Path, name: str = "*") -> None:
+    """
+    Remove what writers that were killed have left in a folder. A file that is being written is locked, and stays.
+
+    :param folder: it alone, not the folders in it
+    :param name: of the files that were to be written
+    """
+    name = name if name == "*" else "".join(f"[{c}]" if c in "*?[" else c for c in name)
+    for path in folder.glob(f".{name}.*-*.tmp"):
+        with contextlib.suppress(OSError), path.open("rb") as file:
+            if _lock(file):
+                path.unlink()
+
+
+def _open_temporary(path: Path) -> tuple[BinaryIO, Path]:
+    while True:
+        temporary = path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}.tmp")
+        file = temporary.open("xb")
+        locked = True
+        with contextlib.suppress(OSError):  # a file system without locks, where nothing is ever taken for abandoned
+            locked = _lock(file) and os.fstat(file.fileno()).st_nlink > 0
+        if locked:
+            return file, temporary
+        file.close()  # taken for abandoned before it was locked
+
+
+def _lock(file: BinaryIO) -> bool:
+    """Whether the file is ours until it is closed."""
+    if fcntl is None:
+        return True
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return True
+    except BlockingIOError:
+        return False

@@ -10,7 +10,10 @@ import torch as th
 from gymnasium import Space, spaces
 from stable_baselines3.common.utils import ConstantSchedule, FloatSchedule, LinearSchedule
 
-MAX_ARRAY_SIZE = 2**24  # elements of a space; beyond it a few bytes of JSON could ask for all memory
+from proq_agent.common.errors import CheckpointError, within
+
+MAX_SPACE_SIZE = 2**20  # elements of all spaces together; beyond it a few bytes of JSON could ask for all memory
+MAX_SPACES = 64
 MAX_JSON_ARRAY_SIZE = 10_000  # longer arrays belong into the tensors
 
 _DTYPES = {"bool", *(f"{kind}{bits}" for kind in ("int", "uint") for bits in (8, 16, 32, 64))}
@@ -26,10 +29,6 @@ _CLASSES: dict[str, dict[str, type]] = {
     "__activation__": {name: getattr(th.nn, name) for name in _ACTIVATIONS.split()},
     "__optimizer__": {name: getattr(th.optim, name) for name in _OPTIMIZERS.split()},
 }
-
-
-class CheckpointError(ValueError):
-    """A file, or a value in it, that cannot be used: damaged, foreign, too new or unsafe."""
 
 
 def to_json_value(value: Any, where: str) -> Any:
@@ -83,12 +82,8 @@ def from_json_value(value: Any) -> Any:
     :return: The Python value.
     :raises CheckpointError: If the JSON is not of that form.
     """
-    try:
+    with within("malformed value in the agent file"):
         return _decode(value)
-    except CheckpointError:
-        raise
-    except Exception as error:  # a stranger's JSON may have any shape
-        raise CheckpointError(f"malformed value in the agent file: {value!r:.80} ({error})") from error
 
 
 def _tag(value: dict[str, Any]) -> str | None:
@@ -132,9 +127,26 @@ def _dtype(name: Any) -> np.dtype[Any]:
 
 
 def _shape(shape: Any) -> tuple[int, ...]:
-    if not all(type(length) is int and length >= 0 for length in shape) or math.prod(shape) > MAX_ARRAY_SIZE:
-        raise CheckpointError(f"{shape!r:.80} is not the shape of a reasonable array")
+    if not isinstance(shape, list) or not all(type(length) is int and length >= 0 for length in shape):
+        raise CheckpointError(f"{shape!r:.80} is not the shape of an array")
     return tuple(shape)
+
+
+def _check_size(description: dict[str, Any]) -> None:
+    """Before anything is built: a shape is a few bytes, whatever it asks for."""
+    waiting, n_spaces, size = [description], 0, 0
+    while waiting:
+        space = waiting.pop()
+        n_spaces += 1
+        if space["type"] == "Dict":
+            waiting += space["spaces"].values()
+        else:
+            size += math.prod(_shape(space["shape"]))
+    if n_spaces > MAX_SPACES or size > MAX_SPACE_SIZE:
+        raise CheckpointError(
+            f"{n_spaces} spaces with {size} elements are too many; an agent file has room for {MAX_SPACES} spaces "
+            f"with {MAX_SPACE_SIZE} elements together"
+        )
 
 
 def space_to_json(space: Space[Any]) -> dict[str, Any]:
@@ -143,10 +155,16 @@ def space_to_json(space: Space[Any]) -> dict[str, Any]:
 
     :param space: a ``Box``, or a ``Dict`` of them
     :return: JSON-able description for :func:`space_from_json`
-    :raises ValueError: if the space is of another kind
+    :raises ValueError: if the space is of another kind, or too large
     """
+    description = _describe(space)
+    _check_size(description)
+    return description
+
+
+def _describe(space: Space[Any]) -> dict[str, Any]:
     if isinstance(space, spaces.Dict):
-        return {"type": "Dict", "spaces": {str(key): space_to_json(item) for key, item in space.spaces.items()}}
+        return {"type": "Dict", "spaces": {str(key): _describe(item) for key, item in space.spaces.items()}}
     if not isinstance(space, spaces.Box):
         raise ValueError(f"{space!r:.80} cannot be stored; use a Box or a Dict of them")
     low, high = (_bound_to_json(bound) for bound in (space.low, space.high))
@@ -161,19 +179,20 @@ def space_from_json(description: dict[str, Any]) -> Space[Any]:
     :return: the space
     :raises CheckpointError: if the description is malformed
     """
-    try:
-        if description["type"] == "Dict":
-            return spaces.Dict({key: space_from_json(item) for key, item in description["spaces"].items()})
-        if description["type"] != "Box":
-            raise CheckpointError(f"unknown kind of space {description['type']!r:.80}")
-        dtype, shape = _dtype(description["dtype"]), _shape(description["shape"])
-        low, high = (np.array(_decode(description[name]), dtype=dtype) for name in ("low", "high"))
-        low, high = (np.full(shape, bound) if bound.ndim == 0 else bound.reshape(shape) for bound in (low, high))
-        return spaces.Box(low, high, dtype=dtype)
-    except CheckpointError:
-        raise
-    except Exception as error:  # a stranger's JSON may have any shape
-        raise CheckpointError(f"malformed space in the agent file: {description!r:.80} ({error})") from error
+    with within("malformed space in the agent file"):
+        _check_size(description)
+        return _build(description)
+
+
+def _build(description: dict[str, Any]) -> Space[Any]:
+    if description["type"] == "Dict":
+        return spaces.Dict({key: _build(item) for key, item in description["spaces"].items()})
+    if description["type"] != "Box":
+        raise CheckpointError(f"unknown kind of space {description['type']!r:.80}")
+    dtype, shape = _dtype(description["dtype"]), _shape(description["shape"])
+    low, high = (np.array(_decode(description[name]), dtype=dtype) for name in ("low", "high"))
+    low, high = (np.full(shape, bound) if bound.ndim == 0 else bound.reshape(shape) for bound in (low, high))
+    return spaces.Box(low, high, dtype=dtype)
 
 
 def _bound_to_json(bound: np.ndarray) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Sequence
 
 import torch as th
@@ -102,6 +103,8 @@ class FourierFeatures(nn.Module):
         super().__init__()
         if n_features < 0 or n_features % 2:
             raise ValueError(f"the number of Fourier features must be even and not negative, got {n_features}")
+        if not 0.0 <= scale < math.inf:
+            raise ValueError(f"the scale of the Fourier features must be a number, 0 or more, got {scale}")
         self.register_buffer("frequencies", scale * th.randn(input_dim, n_features // 2))
         self.output_dim = input_dim + n_features
 

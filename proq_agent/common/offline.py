@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import inspect
-import io
 import math
-import pathlib
 import sys
 import time
-import warnings
 from abc import abstractmethod
 from collections.abc import Iterable
 from typing import Any, ClassVar, TypeVar
@@ -21,37 +17,30 @@ from stable_baselines3.common.base_class import BaseAlgorithm
 from stable_baselines3.common.callbacks import BaseCallback, CallbackList, ConvertCallback
 from stable_baselines3.common.policies import BasePolicy
 from stable_baselines3.common.type_aliases import GymEnv, MaybeCallback, Schedule
+from stable_baselines3.common.vec_env import VecEnv
 
-from proq_agent.common.archive import read_archive, write_archive
+from proq_agent.common.agent_file import SavedAlgorithm
 from proq_agent.common.callbacks import ProgressBar
 from proq_agent.common.dataset import GoalDataset
-from proq_agent.common.json_values import (
-    CheckpointError,
-    from_json_value,
-    space_from_json,
-    space_to_json,
-    to_json_value,
+from proq_agent.common.spaces import (
+    action_space_of,
+    check_actions,
+    check_goal_spaces,
+    check_observation,
+    observation_space_of,
+    warn_if_normalised,
 )
-from proq_agent.common.settings import Renamed, changed, to_dict
-from proq_agent.common.spaces import action_space_of, check_goal_spaces, check_observation, observation_space_of
 
 SelfOffline = TypeVar("SelfOffline", bound="OfflineAlgorithm")
 
-_COUNTERS = ("num_timesteps", "_total_timesteps", "_n_updates", "_current_progress_remaining")
-_NOT_SAVED = {
-    "env",
-    "legacy",
-    "device",
-    "dataset",
-    "tensorboard_log",
-    "stats_window_size",
-    "verbose",
-    "_init_setup_model",
-}
-_SAVED_APART = {"self", "policy", "observation_space", "action_space"}
+MAX_UNCHECKED = 1000  # losses and other metrics, of some hundred updates: a look at them waits for the device
 
 
-class OfflineAlgorithm(BaseAlgorithm):
+class TrainingDiverged(ValueError):
+    """A loss is no longer a finite number: nothing can be learned any more."""
+
+
+class OfflineAlgorithm(SavedAlgorithm):
     """
     Learns by calling :meth:`train` once for each time step, so that ``num_timesteps`` counts gradient updates.
 
@@ -77,12 +66,8 @@ class OfflineAlgorithm(BaseAlgorithm):
     """
 
     dataset: GoalDataset | None = None
-    training_restored = False  #: whether this was loaded from a file with all that exact resumption needs
-    learned: ClassVar[tuple[str, ...]] = ()  #: attributes that belong to the agent
-    stateful: ClassVar[tuple[str, ...]] = ()  #: attributes with a state dict, kept to resume exactly
     generators: ClassVar[tuple[str, ...]] = ("generator", "acting_generator")
     acting_settings: ClassVar[tuple[str, ...]] = ()  #: arguments that may change without training anew
-    renamed: ClassVar[Renamed] = Renamed({}, {})  #: arguments of earlier versions
 
     def __init__(
         self,
@@ -121,6 +106,7 @@ class OfflineAlgorithm(BaseAlgorithm):
         self.batch_size = batch_size
         self._metric_sums: dict[str, th.Tensor] = {}
         self._metric_counts: dict[str, int] = {}
+        self._unchecked: list[tuple[int, str, th.Tensor]] = []
         if env is None and dataset is not None:
             observation_space = observation_space or observation_space_of(dataset)
             action_space = action_space or action_space_of(dataset)
@@ -148,6 +134,8 @@ class OfflineAlgorithm(BaseAlgorithm):
     def _setup_model(self) -> None:
         check_goal_spaces(self.observation_space, self.action_space)
         self._setup_lr_schedule()
+        if not 0.0 < self.lr_schedule(1.0) < math.inf:
+            raise ValueError(f"learning_rate must begin with a positive number, got {self.lr_schedule(1.0)!r}")
         if self.seed is None:
             self.seed = int(np.random.SeedSequence().generate_state(1)[0])
         with th.random.fork_rng(devices=[]):
@@ -224,6 +212,11 @@ class OfflineAlgorithm(BaseAlgorithm):
         self.n_envs = env.num_envs
         super().set_env(env, force_reset)
 
+    @staticmethod
+    def _wrap_env(env: GymEnv, verbose: int = 0, monitor_wrapper: bool = True) -> VecEnv:
+        warn_if_normalised(env)
+        return BaseAlgorithm._wrap_env(env, verbose, monitor_wrapper)
+
     # ---------------------------------------------------------------------------------------------------- learning
 
     @abstractmethod
@@ -294,6 +287,7 @@ class OfflineAlgorithm(BaseAlgorithm):
                 break
             if log_interval is not None and self.num_timesteps % log_interval == 0:
                 self.dump_logs()
+        self.check_losses()
         callback.on_training_end()
         return self
 
@@ -348,19 +342,46 @@ class OfflineAlgorithm(BaseAlgorithm):
         tensors = {key: th.as_tensor(array, device=self.device) for key, array in arrays.items()}
         with th.no_grad():
             actions = self.policy._predict(tensors, deterministic).cpu().numpy()
+        check_actions(actions)
         return (actions[0] if single else actions), state
 
     # ----------------------------------------------------------------------------------------------------- logging
 
     def _accumulate(self, metrics: dict[str, th.Tensor]) -> None:
-        """Sum on the device; only `dump_logs` waits for it."""
+        """Sum on the device; only `dump_logs` and, now and then, `check_losses` wait for it."""
         for name, value in metrics.items():
             value = value.detach()
+            self._unchecked.append((self._n_updates + 1, name, value))
             self._metric_sums[name] = self._metric_sums[name] + value if name in self._metric_sums else value
             self._metric_counts[name] = self._metric_counts.get(name, 0) + 1
+        if len(self._unchecked) >= MAX_UNCHECKED:
+            self.check_losses()
+
+    def check_losses(self) -> None:
+        """
+        Look at the losses since the last look: every ``MAX_UNCHECKED`` values, before they are logged and before an
+        agent is saved.
+
+        :raises TrainingDiverged: naming the first that is not finite
+        """
+        unchecked, self._unchecked = self._unchecked, []
+        if not unchecked or self.device.type == "meta":
+            return
+        finite = th.stack([value for *_, value in unchecked]).isfinite().cpu()
+        if not finite.all():
+            update, name, value = unchecked[int(finite.int().argmin())]
+            raise TrainingDiverged(
+                f"{name} is {value.item()} in update {update}: the training has diverged and its agent is lost; lower "
+                "learning_rate, look for extreme values in the dataset, and begin again or from an earlier checkpoint"
+            )
+
+    def _check_finite_states(self, states: dict[str, Any]) -> None:
+        self.check_losses()  # says more than the tensors that they have spoilt
+        super()._check_finite_states(states)
 
     def dump_logs(self) -> None:
         """Write what happened since the last call to the logger."""
+        self.check_losses()
         elapsed = max((time.time_ns() - self.start_time) / 1e9, sys.float_info.epsilon)
         self.logger.record("time/fps", int((self.num_timesteps - self._num_timesteps_at_start) / elapsed))
         self.logger.record("time/time_elapsed", int(elapsed), exclude="tensorboard")
@@ -370,150 +391,3 @@ class OfflineAlgorithm(BaseAlgorithm):
             self.logger.record(f"train/{name}", (total / self._metric_counts[name]).item())
         self._metric_sums, self._metric_counts = {}, {}
         self.logger.dump(step=self.num_timesteps)
-
-    # ------------------------------------------------------------------------------------------------------- files
-
-    @classmethod
-    def _hyperparameter_names(cls) -> list[str]:
-        return [name for name in inspect.signature(cls.__init__).parameters if name not in _NOT_SAVED | _SAVED_APART]
-
-    @classmethod
-    def _default_policy(cls) -> type[BasePolicy]:
-        return cls.policy_aliases["MultiInputPolicy"]
-
-    def save(
-        self,
-        path: str | pathlib.Path | io.BufferedIOBase,
-        exclude: Iterable[str] | None = None,
-        include: Iterable[str] | None = None,
-    ) -> None:
-        """
-        Write the agent, and what exact resumption of its training needs, to one zip without pickled objects.
-
-        :param path: ``.zip`` is appended if there is no suffix; the file appears whole or not at all
-        :param exclude: ``["training"]`` leaves optimisers, multipliers and generators out: a smaller file, to act with
-        :param include: nothing else can be stored; here for SB3's signature
-        """
-        excluded = set(exclude or ()) - _NOT_SAVED
-        if excluded - {"training"}:
-            raise ValueError(f"only 'training' can be excluded, got {sorted(excluded)}")
-        if include:
-            raise ValueError(f"an agent's file has room for the agent alone, cannot include {sorted(include)}")
-        metadata = {
-            "algorithm": type(self).__name__,
-            "observation_space": space_to_json(self.observation_space),
-            "action_space": space_to_json(self.action_space),
-            "counters": {name: getattr(self, name) for name in _COUNTERS},
-            "learned": {name: to_json_value(value, name) for name, value in self._learned_values().items()},
-        }
-        hyperparameters, pickled = {}, {}
-        for name in self._hyperparameter_names():
-            try:
-                hyperparameters[name] = to_json_value(to_dict(getattr(self, name)), name)
-            except ValueError:
-                pickled[name] = getattr(self, name)
-        if self.policy_class is not self._default_policy():
-            pickled["policy_class"] = self.policy_class
-        tensors: dict[str, Any] = {"policy": self.policy.state_dict()}
-        if "training" not in excluded:
-            tensors["training"] = self._training_state()
-        write_archive(path, metadata | {"hyperparameters": hyperparameters}, tensors, pickled)
-
-    def _learned_values(self) -> dict[str, Any]:
-        """What ``learned`` names, as plain values."""
-        return {name: getattr(self, name) for name in self.learned}
-
-    def _set_learned_values(self, values: dict[str, Any]) -> None:
-        """Take over what :meth:`_learned_values` returned."""
-        for name, value in values.items():
-            setattr(self, name, value)
-
-    def _training_state(self) -> dict[str, Any]:
-        state = {name: getattr(self, name).state_dict() for name in self.stateful}
-        generators = {name: getattr(self, name) for name in self.generators}
-        return state | {name: generator.get_state() for name, generator in generators.items() if generator is not None}
-
-    def _set_training_state(self, state: dict[str, Any]) -> None:
-        for name in self.stateful:
-            getattr(self, name).load_state_dict(state[name])
-        for name in self.generators:
-            try:
-                getattr(self, name).set_state(state[name])
-            except (RuntimeError, KeyError):
-                warnings.warn(
-                    f"the state of {name} is of another device; training will not resume exactly", stacklevel=3
-                )
-
-    @classmethod
-    def load(
-        cls: type[SelfOffline],
-        path: str | pathlib.Path | io.BufferedIOBase,
-        env: GymEnv | None = None,
-        device: th.device | str = "auto",
-        custom_objects: dict[str, Any] | None = None,
-        print_system_info: bool = False,
-        force_reset: bool = True,
-        *,
-        trust_pickle: bool = False,
-        **kwargs: Any,
-    ) -> SelfOffline:
-        """
-        Read an agent that :meth:`save` wrote. Nothing in the file is executed unless you say so.
-
-        :param path: the file; ``.zip`` may be left out
-        :param env: an environment to act in; its spaces must be the agent's
-        :param device: where to put it
-        :param custom_objects: hyperparameters to use instead of the saved ones, and ``policy_class``; ignores others
-        :param print_system_info: print the versions that the agent was saved with, and the present ones
-        :param force_reset: not used; here for SB3's signature
-        :param trust_pickle: also unpickle what could not be stored as plain data. Runs code of the file's author
-        :param kwargs: constructor arguments to change, as ``verbose`` or, within a group of settings, with a dict:
-            ``planning={"patience": 20}``; ``dataset`` to go on learning
-        :raises CheckpointError: if the file is damaged, foreign, of a newer version or of other spaces
-        """
-        archive = read_archive(path, device="cpu", trust_pickle=trust_pickle)
-        if print_system_info:
-            print("== Saved with ==", *(f"{k}: {v}" for k, v in archive.versions.items()), sep="\n")
-            utils.get_system_info()
-        if archive.metadata.get("algorithm") != cls.__name__:
-            raise CheckpointError(f"the file holds a {archive.metadata.get('algorithm')!r} agent, not {cls.__name__}")
-        known = {*cls._hyperparameter_names(), "policy_class"}
-        allowed = {*cls._hyperparameter_names(), "verbose", "tensorboard_log", "stats_window_size", "dataset"}
-        if unknown := sorted(name for name in kwargs if name not in allowed and name not in cls.renamed):
-            raise ValueError(f"load() does not know {', '.join(unknown)}")
-        given = {name: from_json_value(value) for name, value in archive.metadata["hyperparameters"].items()}
-        given = cls.renamed(given | archive.pickled)
-        if given.keys() - known:
-            raise CheckpointError(f"unknown hyperparameters in the file: {', '.join(sorted(given.keys() - known))}")
-        changes = {
-            name: value for name, value in (custom_objects or {}).items() if name in known or name in cls.renamed
-        }
-        given = cls.renamed(changed(given, changes | kwargs))
-        lost = [name for name in archive.skipped if name not in given]
-        if lost:
-            raise CheckpointError(
-                f"{', '.join(lost)} of this agent is stored as pickled code, which is not run by default; "
-                "pass it in custom_objects, or trust_pickle=True if you trust the author"
-            )
-        policy = given.pop("policy_class", cls._default_policy())
-        dataset = given.pop("dataset", None)
-        observation_space = space_from_json(archive.metadata["observation_space"])
-        action_space = space_from_json(archive.metadata["action_space"])
-        model = cls(policy, device=device, observation_space=observation_space, action_space=action_space, **given)
-        try:
-            model.policy.load_state_dict(archive.tensors["policy"])
-            model.training_restored = "training" in archive.tensors
-            if model.training_restored:
-                model._set_training_state(archive.tensors["training"])
-            for name in _COUNTERS:
-                setattr(model, name, archive.metadata["counters"][name])
-            model._set_learned_values({n: from_json_value(archive.metadata["learned"][n]) for n in cls.learned})
-        except (RuntimeError, KeyError, ValueError) as error:
-            raise CheckpointError(f"the file's tensors do not fit its hyperparameters: {error}") from error
-        if dataset is not None:
-            model.set_dataset(dataset)
-        if env is not None:
-            model.set_env(env)
-            assert model.env is not None
-            model.env.seed(model.seed)
-        return model

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
+import gymnasium as gym
 import numpy as np
 import torch as th
 from gymnasium import spaces
+from stable_baselines3.common.vec_env import VecNormalize
 
 from proq_agent.common.dataset import GoalDataset
 
@@ -65,11 +68,11 @@ def check_observation(observation: Any, space: spaces.Space) -> tuple[dict[str, 
     missing = [key for key in GOAL_KEYS if key not in observation]
     if missing:
         raise ValueError(f"the observation has no {', '.join(missing)}; wrap the environment in wrappers.GoalDict")
-    arrays = {key: np.ascontiguousarray(observation[key], dtype=np.float32) for key in GOAL_KEYS}
+    arrays = {key: _as_array(key, observation[key]) for key in GOAL_KEYS}
     single = arrays["observation"].ndim == 1
     if single:
         arrays = {key: array[None] for key, array in arrays.items()}
-    n = len(arrays["observation"])
+    n = len(arrays["observation"]) if arrays["observation"].ndim else 1
     for key, array in arrays.items():
         expected = (n, *space[key].shape)  # type: ignore[index]
         if array.shape != expected:
@@ -77,3 +80,57 @@ def check_observation(observation: Any, space: spaces.Space) -> tuple[dict[str, 
         if not np.isfinite(array).all():
             raise ValueError(f"the observation's {key} is not finite")
     return arrays, single
+
+
+def _as_array(key: str, value: Any) -> np.ndarray:
+    try:
+        with np.errstate(over="ignore", invalid="ignore"):  # what becomes infinite is named below
+            array = np.asarray(value)
+            if array.dtype.kind not in "fiub":
+                raise TypeError(f"{array.dtype} is no type of real numbers")
+            # A scalar stays one, with a shape that can be named.
+            return np.ascontiguousarray(array, dtype=np.float32) if array.ndim else array.astype(np.float32)
+    except (TypeError, ValueError, OverflowError, RuntimeError) as error:  # a tensor on a GPU raises the last
+        raise ValueError(f"the observation's {key} is no array of numbers ({error})") from error
+
+
+def check_actions(actions: np.ndarray) -> np.ndarray:
+    """
+    The last check before an action leaves an agent.
+
+    :raises ValueError: if one is not finite, as far outside of what the agent was trained on
+    """
+    if not np.isfinite(actions).all():
+        raise ValueError(
+            "the agent's action is not finite: the observation is far from all it was trained on, or the agent's "
+            "weights make no sense"
+        )
+    return actions
+
+
+def warn_if_normalised(env: Any) -> None:
+    """
+    Say so if an environment hands out normalised observations, to which an agent of ours is blind: it standardises
+    by itself, and knows places by their coordinates.
+
+    This notices ``VecNormalize`` and ``NormalizeObservation`` in an environment that it is shown. An observation alone
+    does not tell: normalised coordinates are places on the map, too, but others.
+
+    :param env: an environment, or several in a ``VecEnv``
+    """
+    waiting = [env]
+    while waiting:
+        env = waiting.pop()
+        if isinstance(env, gym.wrappers.NormalizeObservation) or (isinstance(env, VecNormalize) and env.norm_obs):
+            warnings.warn(
+                f"{type(env).__name__} changes the observations, and the agent will take one place for another; take "
+                "it off (norm_obs=False), unless the dataset was recorded through the very same normalisation",
+                stacklevel=3,
+            )
+            return
+        waiting += [
+            inner
+            for inner in (getattr(env, "venv", None), getattr(env, "__dict__", {}).get("env"))
+            if inner is not None
+        ]
+        waiting += getattr(env, "envs", [])[:1]

@@ -89,7 +89,7 @@ class Navigator:
         if patience is None:
             return decision, progress
         hops, version = decision.hops, decision.goals.snapshot.closures.version
-        known = None if progress is None else Progress(*progress)
+        known = None if progress is None else Progress.of(progress, desired)
         progress, stuck = watch(patience, version, desired, hops.cost, hops.arrived, known, episode_start)
         if len(stuck):
             graph, targets = decision.goals.snapshot.graph, self._points(hops.target, desired)

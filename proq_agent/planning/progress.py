@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -16,6 +16,27 @@ class Progress(NamedTuple):
     best: np.ndarray  #: ``[B]`` the least cost to go so far, on the way to this goal over this graph
     stalled: np.ndarray  #: ``[B]`` steps since then
     version: np.ndarray  #: ``[B]`` of the graph
+
+    @classmethod
+    def of(cls, state: Any, desired: np.ndarray) -> Progress:
+        """
+        The state that a caller hands back.
+
+        :param state: what the last call returned, of as many agents or of others
+        :param desired: ``[B, goal_dim]`` where the agents want to be
+        :raises ValueError: if it is anything else
+        """
+        try:
+            goals, best, stalled, version = arrays = [np.asarray(part) for part in state]
+            n, dim = goals.shape
+            numbers = all(array.dtype.kind in "fiu" for array in arrays)
+            if not numbers or dim != desired.shape[1] or any(part.shape != (n,) for part in (best, stalled, version)):
+                raise ValueError("arrays of other shapes or types")
+        except (TypeError, ValueError) as error:
+            raise ValueError(
+                f"state must be what the last predict() returned, or None to begin anew ({error})"
+            ) from error
+        return cls(goals, best, stalled, version)
 
 
 def watch(
@@ -44,7 +65,10 @@ def watch(
         return Progress(desired.copy(), costs, np.zeros(len(costs), dtype=np.intp), versions), np.empty(0, np.intp)
     anew = (progress.goals != desired).any(axis=1) | (progress.version != versions)
     if episode_start is not None:
-        anew |= np.asarray(episode_start, dtype=bool)
+        starts = np.asarray(episode_start)
+        if starts.shape not in ((), anew.shape):
+            raise ValueError(f"episode_start has shape {starts.shape}, expected {anew.shape}")
+        anew |= starts.astype(bool)
     closer = anew | (costs <= progress.best - MIN_PROGRESS) | arrived | np.isinf(costs)
     best = np.where(closer, costs, progress.best)
     stalled = np.where(closer, 0, progress.stalled + 1)

@@ -7,11 +7,11 @@ from typing import Any
 
 import torch as th
 from gymnasium import spaces
-from stable_baselines3.common.policies import BasePolicy
 from stable_baselines3.common.type_aliases import PyTorchObs, Schedule
 from torch import nn
 
 from proq_agent.common.networks import MLP, FourierFeatures, Standardise
+from proq_agent.common.policy_file import SavedPolicy
 from proq_agent.common.spaces import check_goal_spaces
 from proq_agent.quasimetric.iqe import Quasimetric
 
@@ -19,7 +19,7 @@ from proq_agent.quasimetric.iqe import Quasimetric
 DIFFERENCE_GAIN = 5.0
 
 
-class ProQPolicy(BasePolicy):
+class ProQPolicy(SavedPolicy):
     """
     Encoder φ, quasimetric d, classifier ψ, actor π and keypoints p_k, with the statistics that standardise inputs.
 
@@ -41,6 +41,8 @@ class ProQPolicy(BasePolicy):
     :param n_fourier_features: random Fourier features appended to φ's input; 0 for none
     :param fourier_scale: standard deviation of their frequencies, on standardised inputs
     """
+
+    may_be_infinite = ("longest_step",)  # of a coordinate that never changes
 
     action_low: th.Tensor
     action_high: th.Tensor
@@ -115,7 +117,7 @@ class ProQPolicy(BasePolicy):
         self.register_buffer("action_high", th.as_tensor(action_space.high, dtype=th.float32))
 
     def _get_constructor_parameters(self) -> dict[str, Any]:
-        """For SB3's ``save`` and ``load`` of a policy alone."""
+        """For ``save`` and ``load`` of a policy alone."""
         return {"observation_space": self.observation_space, "action_space": self.action_space, **self._sizes}
 
     @property

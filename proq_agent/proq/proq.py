@@ -13,12 +13,12 @@ from stable_baselines3.common.policies import BasePolicy
 from stable_baselines3.common.type_aliases import GymEnv, Schedule
 
 from proq_agent.chance.detection import find_unpredictable
-from proq_agent.chance.edges import ChanceEdge, cluster_chance
+from proq_agent.chance.edges import ChanceEdge, cluster_chance, edges_from_dicts
 from proq_agent.common.dataset import GoalDataset
 from proq_agent.common.goal_sampling import GoalBatch, GoalSampling
 from proq_agent.common.offline import OfflineAlgorithm
 from proq_agent.common.settings import Renamed, as_settings, to_dict
-from proq_agent.common.spaces import check_observation
+from proq_agent.common.spaces import check_actions, check_observation
 from proq_agent.planning.navigator import Navigator, Plan
 from proq_agent.planning.planner import Planner
 from proq_agent.planning.settings import PlanningSettings
@@ -296,7 +296,7 @@ class ProQ(OfflineAlgorithm):
         return {"chance_edges": [edge.to_dict() for edge in self.chance_edges]}
 
     def _set_learned_values(self, values: dict[str, Any]) -> None:
-        self.chance_edges = tuple(ChanceEdge.from_dict(edge) for edge in values["chance_edges"])
+        self.chance_edges = tuple(edges_from_dicts(values["chance_edges"], self.policy.goal_scaler.mean.numel()))
 
     # ------------------------------------------------------------------------------------------------------ acting
 
@@ -362,6 +362,7 @@ class ProQ(OfflineAlgorithm):
         navigator = self.navigator
         decision, state = navigator.decide(arrays["achieved_goal"], arrays["desired_goal"], state, episode_start)
         actions = navigator.act(arrays["observation"], decision, deterministic, self.acting_generator)
+        check_actions(actions)
         return (actions[0] if single else actions), state
 
     def plan(self, start: np.ndarray, goal: np.ndarray) -> Plan:

@@ -8,6 +8,8 @@ from typing import Any
 import torch as th
 from torch import nn
 
+from proq_agent.common.state_checks import check_optimizer_state
+
 
 class Multipliers(nn.Module):
     """
@@ -34,6 +36,7 @@ class Multipliers(nn.Module):
         return self.optimizer.state_dict()
 
     def set_extra_state(self, state: dict[str, Any]) -> None:
+        check_optimizer_state(self.optimizer, state)
         self.optimizer.load_state_dict(state)
 
     def __getitem__(self, name: str) -> th.Tensor:

@@ -1,0 +1,31 @@
+"""Errors that say what is wrong with a file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+MAX_MESSAGE = 500  # characters: an error of a foreign library may quote the whole file
+
+
+class CheckpointError(ValueError):
+    """A file, or a value in it, that cannot be used: damaged, foreign, too new or unsafe."""
+
+
+@contextmanager
+def within(where: str, remedy: str = "", kind: type[ValueError] = CheckpointError) -> Iterator[None]:
+    """
+    Whatever goes wrong in this block is the file's fault, and said so in one line.
+
+    :param where: the part of the file that is being read
+    :param remedy: what to do about it
+    :param kind: of the error
+    :raises ValueError: of this kind, in place of any other exception
+    """
+    try:
+        yield
+    except Exception as error:  # a stranger's file may have any shape
+        message = " ".join(str(error).split())[:MAX_MESSAGE] or type(error).__name__
+        if isinstance(error, kind) and message.startswith(where):
+            raise
+        raise kind(f"{where}: {message}{remedy and f'; {remedy}'}") from error

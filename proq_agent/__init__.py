@@ -7,13 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from proq_agent.common.dataset import GoalDataset
+    from proq_agent.common.goals import GoalSpec
     from proq_agent.proq.policies import MultiInputPolicy
     from proq_agent.proq.proq import ProQ
 
-__all__ = ["GoalDataset", "MultiInputPolicy", "ProQ"]
+__all__ = ["GoalDataset", "GoalSpec", "MultiInputPolicy", "ProQ"]
 
 _HOMES = {
     "GoalDataset": "proq_agent.common.dataset",
+    "GoalSpec": "proq_agent.common.goals",
     "MultiInputPolicy": "proq_agent.proq.policies",
     "ProQ": "proq_agent.proq.proq",
 }

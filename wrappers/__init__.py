@@ -7,13 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from wrappers.goal_dict import GoalDict
+    from wrappers.goal_from_observation import GoalFromObservation
     from wrappers.keypoint_goal import KeypointGoal
     from wrappers.make import make_goal_env
 
-__all__ = ["GoalDict", "KeypointGoal", "make_goal_env"]
+__all__ = ["GoalDict", "GoalFromObservation", "KeypointGoal", "make_goal_env"]
 
 _HOMES = {
     "GoalDict": "wrappers.goal_dict",
+    "GoalFromObservation": "wrappers.goal_from_observation",
     "KeypointGoal": "wrappers.keypoint_goal",
     "make_goal_env": "wrappers.make",
 }

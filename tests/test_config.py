@@ -15,7 +15,7 @@ from stable_baselines3.common.utils import LinearSchedule
 from proq_agent import ProQ
 from proq_agent.proq.policies import ProQPolicy
 from zoo.config import DEFAULT_FILE, load_hyperparams, to_plain
-from zoo.data.catalogue import DATASET_IDS
+from zoo.data.catalogue import POINTMAZE_IDS
 
 
 def write(folder: Path, text: str) -> Path:
@@ -24,7 +24,7 @@ def write(folder: Path, text: str) -> Path:
     return path
 
 
-@pytest.mark.parametrize("env_id", [*DATASET_IDS, "SomeOtherEnv-v0"])
+@pytest.mark.parametrize("env_id", [*POINTMAZE_IDS, "SomeOtherEnv-v0"])
 def test_every_dataset_has_hyperparameters_that_the_constructor_takes(env_id: str) -> None:
     kwargs, n_timesteps = load_hyperparams(env_id)
     inspect.signature(ProQ).bind(**kwargs)
@@ -35,7 +35,7 @@ def test_every_dataset_has_hyperparameters_that_the_constructor_takes(env_id: st
 
 def test_every_entry_of_the_shipped_file_is_read_without_error() -> None:
     names = yaml.safe_load(DEFAULT_FILE.read_text())
-    assert set(DATASET_IDS) <= set(names)
+    assert set(POINTMAZE_IDS) <= set(names)
     for name in set(names) - {"paper"}:
         load_hyperparams(name)
 

@@ -25,7 +25,7 @@ from zoo.benchmarking.run import BenchmarkRun, summary, usable_cores
 from zoo.benchmarking.side_by_side import Job, run_side_by_side
 from zoo.cli import add_common_arguments, add_dataset_arguments, given_options, run
 from zoo.config import PRESETS
-from zoo.data.catalogue import DATASET_IDS
+from zoo.data.catalogue import POINTMAZE_IDS
 from zoo.data.tasks import task_envs
 
 PROG = "python -m zoo.benchmark"
@@ -143,7 +143,7 @@ def _grid(args: argparse.Namespace, out: Path) -> list[BenchmarkRun]:
     for name in variants:
         if not re.fullmatch(r"[\w.=-]+", name):
             raise ValueError(f"--variant {name}: give a name of letters, digits and . = - _ first, then KEY:VALUE")
-    envs = dict.fromkeys(args.env or ((ABLATION_ENV,) if args.ablation else DATASET_IDS))
+    envs = dict.fromkeys(args.env or ((ABLATION_ENV,) if args.ablation else POINTMAZE_IDS))
     seeds = dict.fromkeys(args.seeds or ((ABLATION_SEED,) if args.ablation else SEEDS))
     for env in envs:
         task_envs(env)[0].close()

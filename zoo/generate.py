@@ -1,8 +1,9 @@
 """
-Make OGBench's PointMaze datasets locally, with the official counts, behaviour, keys and dtypes, and datasets of our
-own for the PointMaze environments of Gymnasium-Robotics::
+Make OGBench's PointMaze and AntMaze datasets locally, with the official counts, behaviour, keys and dtypes, and
+datasets of our own for the PointMaze environments of Gymnasium-Robotics::
 
     python -m zoo.generate --env pointmaze-giant-stitch-v0 --seed 0
+    python -m zoo.generate --env antmaze-medium-navigate-v0
     python -m zoo.generate --env PointMaze_Large-v3
 """
 
@@ -22,8 +23,8 @@ from zoo.data.generation import generate, save
 def build_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m zoo.generate",
-        description="Make an OGBench PointMaze dataset locally (the official behaviour, counts, keys and dtypes), or "
-        "one of a waypoint controller in a PointMaze of Gymnasium-Robotics.",
+        description="Make an OGBench PointMaze or AntMaze dataset locally (the official behaviour, counts, keys and "
+        "dtypes), or one of a waypoint controller in a PointMaze of Gymnasium-Robotics.",
         epilog=f"Datasets: {', '.join(GENERATED_IDS)}.",
     )
     parser.add_argument("--env", required=True, metavar="ID", help="dataset id, as listed below")
@@ -36,9 +37,7 @@ def build_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--episodes", type=int, metavar="N", help="training episodes (default: the official number)")
     parser.add_argument("--val-episodes", type=int, metavar="N", help="validation episodes (default: a tenth)")
-    parser.add_argument(
-        "--noise", type=float, default=0.5, metavar="S", help="std of the action noise (default: %(default)s)"
-    )
+    parser.add_argument("--noise", type=float, metavar="S", help="std of the action noise (default: the official one)")
     parser.add_argument(
         "--workers", type=int, default=os.cpu_count() or 1, metavar="W", help="processes (default: one a core)"
     )

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, get_type_hints
 import numpy as np
 
 from proq_agent.common.files import atomic_file
-from zoo.data.catalogue import DATASET_IDS
+from zoo.data.catalogue import OFFICIAL_COUNTS
 
 DEFAULT_VARIANT = "default"
 
@@ -113,7 +113,8 @@ def grouped(runs: Iterable[list[Result]]) -> list[Group]:
         groups.setdefault(key, Group(*key, [])).runs.append(run)
 
     def order(group: Group) -> tuple[int, str, bool, list[str | int]]:
-        place = DATASET_IDS.index(group.dataset) if group.dataset in DATASET_IDS else len(DATASET_IDS)
+        official = list(OFFICIAL_COUNTS)
+        place = official.index(group.dataset) if group.dataset in official else len(official)
         words_and_numbers = [int(x) if x.isdecimal() else x for x in re.split(r"(\d+)", group.variant)]
         return place, group.dataset, group.variant != DEFAULT_VARIANT, words_and_numbers
 

@@ -21,12 +21,24 @@ OFFICIAL_COUNTS = {
     "pointmaze-giant-stitch-v0": (5000, 500, 201),
     "pointmaze-teleport-navigate-v0": (1000, 100, 1001),
     "pointmaze-teleport-stitch-v0": (5000, 500, 201),
+    "antmaze-medium-navigate-v0": (1000, 100, 1001),
+    "antmaze-medium-stitch-v0": (5000, 500, 201),
+    "antmaze-medium-explore-v0": (10_000, 1000, 501),
+    "antmaze-large-navigate-v0": (1000, 100, 1001),
+    "antmaze-large-stitch-v0": (5000, 500, 201),
+    "antmaze-large-explore-v0": (10_000, 1000, 501),
+    "antmaze-giant-navigate-v0": (500, 50, 2001),
+    "antmaze-giant-stitch-v0": (5000, 500, 201),
+    "antmaze-teleport-navigate-v0": (1000, 100, 1001),
+    "antmaze-teleport-stitch-v0": (5000, 500, 201),
+    "antmaze-teleport-explore-v0": (10_000, 1000, 501),
 }
-DATASET_IDS = tuple(OFFICIAL_COUNTS)
+POINTMAZE_IDS = tuple(name for name in OFFICIAL_COUNTS if name.startswith("pointmaze-"))
+ANTMAZE_IDS = tuple(name for name in OFFICIAL_COUNTS if name.startswith("antmaze-"))
 # Nobody publishes files for these; the dataset is named after its environment.
 ROBOTICS_IDS = ("PointMaze_UMaze-v3", "PointMaze_Medium-v3", "PointMaze_Large-v3")
 ROBOTICS_COUNTS = (600, 60, 501)
-GENERATED_IDS = DATASET_IDS + ROBOTICS_IDS
+GENERATED_IDS = (*OFFICIAL_COUNTS, *ROBOTICS_IDS)
 SPLITS = ("train", "val")
 PROVENANCE_KEY = "generated_by"
 Arrays = dict[str, np.ndarray]
@@ -52,6 +64,20 @@ class Provenance:
             return cls(**{name: fields[name] for name in cls.__dataclass_fields__})
         except (ValueError, KeyError, TypeError) as error:
             raise ValueError(f"the array {PROVENANCE_KEY} is not one that zoo.generate writes") from error
+
+
+def feature_counts(dataset_id: str) -> tuple[int, int]:
+    """Numbers in an observation and in an action of a dataset that can be generated."""
+    if dataset_id in ANTMAZE_IDS:
+        return 29, 8
+    return (4, 2) if dataset_id in ROBOTICS_IDS else (2, 2)
+
+
+def behaviour_noise(dataset_id: str) -> float:
+    """Standard deviation of the noise on each axis of an action in the official data, and in ours."""
+    if dataset_id in ANTMAZE_IDS:
+        return 1.0 if "-explore-" in dataset_id else 0.2
+    return 0.5
 
 
 def unknown_id(dataset_id: str, known: Sequence[str] = GENERATED_IDS) -> ValueError:

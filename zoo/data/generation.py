@@ -1,6 +1,6 @@
 """
-Make datasets: OGBench's PointMaze with the official counts, behaviour, keys and dtypes, and datasets of our own for the
-PointMaze environments of Gymnasium-Robotics.
+Make datasets: OGBench's PointMaze and AntMaze with the official counts, behaviour, keys and dtypes, and datasets of our
+own for the PointMaze environments of Gymnasium-Robotics.
 
 A generated file carries an extra array, ``generated_by``, that OGBench's loader ignores and :mod:`zoo.data.load` reads:
 it says how the file was made and keeps it from passing for the official one.
@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import math
 import signal
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from tqdm import tqdm
 
 from proq_agent.common.files import atomic_file
 from zoo.data.catalogue import (
+    ANTMAZE_IDS,
     GENERATED_IDS,
     OFFICIAL_COUNTS,
     PROVENANCE_KEY,
@@ -28,6 +30,7 @@ from zoo.data.catalogue import (
     SPLITS,
     Arrays,
     Provenance,
+    behaviour_noise,
     unknown_id,
 )
 
@@ -47,20 +50,24 @@ class _Job:
 
 def _play(job: _Job) -> Arrays:
     # Imported here: reading a dataset must not bring the maze's layout into the process.
-    from zoo.data import pointmaze, robotics
+    from zoo.data import antmaze, pointmaze, robotics
 
     origin = job.origin
     rows = OFFICIAL_COUNTS.get(origin.dataset_id, ROBOTICS_COUNTS)[2]
+    rollout: Callable[[np.random.Generator], Arrays]
+    if origin.dataset_id in ROBOTICS_IDS:
+        robotics_maze = robotics.get_maze(origin.dataset_id)
+        rollout = partial(robotics.rollout, robotics_maze, rows, origin.noise)
+    else:
+        _, name, kind, _ = origin.dataset_id.split("-")
+        if origin.dataset_id in ANTMAZE_IDS:
+            rollout = partial(antmaze.rollout, antmaze.get_maze(name), kind, rows, origin.noise)
+        else:
+            rollout = partial(pointmaze.rollout, pointmaze.get_maze(name), kind, rows, origin.noise)
     episodes = []
     for number in range(job.first, job.first + len(job)):
         key = (SPLITS.index(origin.split), number)
-        rng = np.random.default_rng(np.random.SeedSequence(origin.seed, spawn_key=key))
-        if origin.dataset_id in ROBOTICS_IDS:
-            robotics_maze = robotics.get_maze(origin.dataset_id)
-            episodes.append(robotics.rollout(robotics_maze, rows, origin.noise, rng))
-        else:
-            _, name, kind, _ = origin.dataset_id.split("-")
-            episodes.append(pointmaze.rollout(pointmaze.get_maze(name), kind, rows, origin.noise, rng))
+        episodes.append(rollout(np.random.default_rng(np.random.SeedSequence(origin.seed, spawn_key=key))))
     return _concatenate(episodes)
 
 
@@ -73,7 +80,7 @@ def generate(
     seed: int = 0,
     episodes: int | None = None,
     val_episodes: int | None = None,
-    noise: float = 0.5,
+    noise: float | None = None,
     workers: int = 1,
     progress: bool = False,
 ) -> dict[str, Arrays]:
@@ -85,7 +92,8 @@ def generate(
     :param seed: a non-negative integer
     :param episodes: training episodes, by default the official number, or as many as are enough
     :param val_episodes: validation episodes, by default a tenth of the training episodes, the official share
-    :param noise: standard deviation of the behaviour's Gaussian noise on each axis of the action
+    :param noise: standard deviation of the behaviour's Gaussian noise on each axis of the action, by default the
+        official one
     :param workers: processes to use; with more than one, a script needs the usual ``if __name__ == "__main__"``
     :param progress: show a progress bar in a terminal
     :return: for ``train`` and ``val``, the arrays of the file, its ``generated_by`` included
@@ -94,6 +102,7 @@ def generate(
         raise unknown_id(dataset_id)
     episodes = OFFICIAL_COUNTS.get(dataset_id, ROBOTICS_COUNTS)[0] if episodes is None else episodes
     val_episodes = max(1, episodes // 10) if val_episodes is None else val_episodes
+    noise = behaviour_noise(dataset_id) if noise is None else noise
     for name, value, least in (
         ("seed", seed, 0),
         ("episodes", episodes, 1),

@@ -22,13 +22,14 @@ from proq_agent.common.dataset import GoalDataset
 from proq_agent.common.files import atomic_file
 from wrappers.make import dataset_env_ids
 from zoo.data.catalogue import (
-    DATASET_IDS,
     DEFAULT_DATASET_DIR,
     GENERATED_IDS,
+    OFFICIAL_COUNTS,
     PROVENANCE_KEY,
     ROBOTICS_IDS,
     SPLITS,
     Provenance,
+    feature_counts,
     unknown_id,
     val_path,
 )
@@ -155,8 +156,7 @@ def _check_is(
     """Refuse a file that is not what its name or the caller says it is."""
     remedy = "move it away, or give another dataset folder"
     dims = dataset.observations.shape[1], dataset.actions.shape[1]
-    expected = (4, 2) if dataset_id in ROBOTICS_IDS else (2, 2)
-    if dataset_id in GENERATED_IDS and dims != expected:
+    if dataset_id in GENERATED_IDS and dims != (expected := feature_counts(dataset_id)):
         raise ValueError(
             f"{path} has {dims[0]} observation and {dims[1]} action features, not {expected[0]} and {expected[1]}; "
             f"{remedy}"
@@ -178,7 +178,7 @@ def _obtain(dataset_id: str, train: Path, wanted: Path, source: str, seed: int, 
         if source == "download":
             raise ValueError(f"{dataset_id} cannot be downloaded; let the source be 'generate' or 'auto'")
         source = "generate"
-    elif dataset_id not in DATASET_IDS:
+    elif dataset_id not in OFFICIAL_COUNTS:
         known = [name for name in dataset_env_ids() if "-singletask" not in name]
         if dataset_id not in known:
             raise unknown_id(dataset_id, [*known, *ROBOTICS_IDS])
@@ -196,7 +196,7 @@ def _obtain(dataset_id: str, train: Path, wanted: Path, source: str, seed: int, 
                     _download(path, progress)
                 return "download"
             except (OSError, HTTPException) as error:
-                if source == "download" or dataset_id not in DATASET_IDS:
+                if source == "download" or dataset_id not in OFFICIAL_COUNTS:
                     raise ValueError(f"cannot download {dataset_id} ({error}); put the file at {wanted}") from error
                 if progress:
                     print(f"cannot download {dataset_id} ({error}): generating it instead", file=sys.stderr)

@@ -111,7 +111,7 @@ def test_a_page_that_is_no_dataset_is_not_kept(tmp_path: Path, server: Path) -> 
 
 
 def test_what_can_neither_be_downloaded_nor_generated_says_where_to_put_it(tmp_path: Path, offline: None) -> None:
-    name = "antmaze-large-navigate-v0"
+    name = "humanoidmaze-large-navigate-v0"
     with pytest.raises(ValueError, match=f"cannot download {name} .* put the file at {tmp_path}"):
         load(name, dataset_dir=tmp_path)
     with pytest.raises(ValueError, match=f"cannot generate {name}, only pointmaze"):

@@ -11,14 +11,14 @@ from proq_agent import ProQ
 from proq_agent.common.archive import read_archive
 from proq_agent.common.evaluation import evaluate_tasks
 from wrappers import make_goal_env
-from zoo.data.catalogue import DATASET_IDS
+from zoo.data.catalogue import POINTMAZE_IDS
 
 AGENTS = sorted((Path(zoo.__file__).parent / "agents").glob("*/*.zip"))
 EASIEST_TASK = {"medium": 3, "large": 3, "giant": 5, "teleport": 3}  # the one with the shortest route
 
 
 def test_there_is_an_agent_for_every_dataset() -> None:
-    assert {path.stem for path in AGENTS} == set(DATASET_IDS)
+    assert {path.stem for path in AGENTS} == set(POINTMAZE_IDS)
 
 
 @pytest.mark.parametrize("path", AGENTS, ids=lambda path: path.stem)

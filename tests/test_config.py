@@ -19,7 +19,7 @@ from proq_agent.planning.settings import PlanningSettings
 from proq_agent.proq.policies import ProQPolicy
 from proq_agent.proq.settings import KeypointSettings
 from zoo.config import ABLATIONS, FOLDER, SEARCH, all_hyperparams, load_hyperparams, read_block, to_plain
-from zoo.data.catalogue import DATASET_IDS
+from zoo.data.catalogue import POINTMAZE_IDS
 
 
 def write(folder: Path, text: str) -> Path:
@@ -28,7 +28,7 @@ def write(folder: Path, text: str) -> Path:
     return path
 
 
-@pytest.mark.parametrize("env_id", [*DATASET_IDS, "SomeOtherEnv-v0"])
+@pytest.mark.parametrize("env_id", [*POINTMAZE_IDS, "SomeOtherEnv-v0"])
 def test_every_dataset_has_hyperparameters_that_the_constructor_takes(env_id: str) -> None:
     kwargs, n_timesteps = load_hyperparams(env_id)
     inspect.signature(ProQ).bind(**kwargs)
@@ -39,7 +39,7 @@ def test_every_dataset_has_hyperparameters_that_the_constructor_takes(env_id: st
 
 def test_every_entry_of_the_shipped_file_is_read_without_error() -> None:
     names = yaml.safe_load((FOLDER / "proq.yml").read_text())
-    assert set(DATASET_IDS) <= set(names)
+    assert set(POINTMAZE_IDS) <= set(names)
     for name in set(names) - {"paper", ABLATIONS, SEARCH}:
         load_hyperparams(name)
 

@@ -14,9 +14,10 @@ import ogbench
 import pytest
 
 from proq_agent.common.files import atomic_file
-from zoo.data.catalogue import DATASET_IDS, WORLDS, Provenance
+from zoo.data.catalogue import ANTMAZE_IDS, POINTMAZE_IDS, WORLDS, Provenance
 from zoo.data.generation import generate, save
-from zoo.data.pointmaze import Cell, get_maze, rollout
+from zoo.data.maze import Cell
+from zoo.data.pointmaze import get_maze, rollout
 from zoo.generate import main
 
 MAZES = ("medium", "large", "giant", "teleport")
@@ -149,12 +150,15 @@ def test_the_result_depends_on_the_seed_but_not_on_the_workers() -> None:
     assert not np.array_equal(fewer, other)
 
 
-def test_official_counts_are_a_million_transitions_and_a_tenth_of_it() -> None:
-    for world in (WORLDS[dataset_id] for dataset_id in DATASET_IDS):
-        assert world.official and world.episodes * (world.rows - 1) == 1_000_000 and world.noise == 0.5
+def test_official_counts_are_a_million_transitions_or_five_to_explore() -> None:
+    assert (len(POINTMAZE_IDS), len(ANTMAZE_IDS)) == (8, 11)
+    for dataset_id in (*POINTMAZE_IDS, *ANTMAZE_IDS):
+        world, millions = WORLDS[dataset_id], 5 if "explore" in dataset_id else 1
+        assert world.official and world.episodes * (world.rows - 1) == millions * 1_000_000
+    assert {WORLDS[dataset_id].noise for dataset_id in POINTMAZE_IDS} == {0.5}
 
 
-@pytest.mark.parametrize("dataset_id", DATASET_IDS)
+@pytest.mark.parametrize("dataset_id", POINTMAZE_IDS)
 def test_ogbench_reads_the_files_that_the_command_writes(dataset_id: str, tmp_path: Path) -> None:
     out = tmp_path / f"{dataset_id}.npz"
     assert (

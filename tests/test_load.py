@@ -111,7 +111,7 @@ def test_a_page_that_is_no_dataset_is_not_kept(tmp_path: Path, server: Path) -> 
 
 
 def test_what_can_neither_be_downloaded_nor_generated_says_where_to_put_it(tmp_path: Path, offline: None) -> None:
-    name = "antmaze-large-navigate-v0"
+    name = "humanoidmaze-large-navigate-v0"
     with pytest.raises(ValueError, match=f"cannot download {name} .* put the file at {tmp_path}"):
         load(name, dataset_dir=tmp_path)
     with pytest.raises(ValueError, match=f"cannot generate {name}, only pointmaze"):
@@ -235,6 +235,8 @@ def test_only_the_generator_imports_behaviours_and_only_to_generate() -> None:
     for package in ("proq_agent", "wrappers", "zoo"):
         for path in (root / package).rglob("*.py"):
             assert not importing.search(path.read_text()), f"{path} imports a behaviour"
+    knows_mazes = [p.stem for p in (root / "zoo").rglob("*.py") if "zoo.data.maze import" in p.read_text()]
+    assert sorted(knows_mazes) == ["antmaze", "pointmaze"]
     code = "import sys, zoo.train, zoo.enjoy, zoo.benchmark; from zoo.data.tasks import task_envs; print(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
     assert "zoo.data.generation" in loaded and not [name for name in loaded if re.fullmatch(importing.pattern, name)]

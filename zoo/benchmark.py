@@ -28,7 +28,7 @@ from zoo.cli import (
     given_options,
     run,
 )
-from zoo.data.catalogue import DATASET_IDS
+from zoo.data.catalogue import POINTMAZE_IDS
 from zoo.registry import ALGOS, DEFAULT_ALGO
 
 SEEDS = (100, 200, 300)
@@ -121,7 +121,7 @@ def _run(args: argparse.Namespace, out: Path) -> None:
     this_machine = ("log_folder", "device", "num_threads", "dataset_dir", "verbose")
     grid = Grid(
         algos=tuple(dict.fromkeys(args.algo)),
-        envs=tuple(dict.fromkeys(args.env or ((ABLATION_ENV,) if args.ablation else DATASET_IDS))),
+        envs=tuple(dict.fromkeys(args.env or ((ABLATION_ENV,) if args.ablation else POINTMAZE_IDS))),
         seeds=tuple(dict.fromkeys(args.seeds or ((ABLATION_SEED,) if args.ablation else SEEDS))),
         variants=variants,
         shared=Experiment(

@@ -1,6 +1,6 @@
 """
-Make datasets locally: OGBench's PointMaze with the official counts, behaviour, keys and dtypes, its manipulation with
-its own oracles, and worlds of our own, with small datasets by default::
+Make datasets locally: OGBench's PointMaze and AntMaze with the official counts, behaviour, keys and dtypes, its
+manipulation with its own oracles, and worlds of our own, with small datasets by default::
 
     python -m zoo.generate --env pointmaze-giant-stitch-v0 --seed 0
     python -m zoo.generate --env cube-single-play-v0

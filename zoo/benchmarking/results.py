@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, get_type_hints
 import numpy as np
 
 from proq_agent.common.files import atomic_file
-from zoo.data.catalogue import DATASET_IDS
+from zoo.data.catalogue import POINTMAZE_IDS
 from zoo.registry import DEFAULT_ALGO
 
 DEFAULT_VARIANT = "default"
@@ -130,7 +130,7 @@ def grouped(runs: Iterable[list[Result]]) -> list[Group]:
         groups.setdefault(key, Group(*key, [])).runs.append(run)
 
     def order(group: Group) -> tuple[Any, ...]:
-        place = DATASET_IDS.index(group.dataset) if group.dataset in DATASET_IDS else len(DATASET_IDS)
+        place = POINTMAZE_IDS.index(group.dataset) if group.dataset in POINTMAZE_IDS else len(POINTMAZE_IDS)
         words_and_numbers = [int(x) if x.isdecimal() else x for x in re.split(r"(\d+)", group.variant)]
         algo = group.algo != DEFAULT_ALGO, group.algo
         return place, group.dataset, algo, group.variant != DEFAULT_VARIANT, words_and_numbers

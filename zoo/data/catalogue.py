@@ -65,6 +65,9 @@ _SCENE = _CUBE | {29: 0.5, 33: 0.5, 36: 0.72, 38: 0.6}
 _CUBE_WORLD = World("manipulation", 60, 1001, (28, 5), official=True, noise=0.1, goal=_only(28, _CUBE))
 _SCENE_WORLD = World("manipulation", 60, 1001, (40, 5), official=True, noise=0.1, goal=_only(40, _SCENE))
 
+_MAZES = ("medium", "large", "giant", "teleport")
+_EXPLORED = ("medium", "large", "teleport")
+
 WORLDS: dict[str, World] = {
     "pointmaze-medium-navigate-v0": World("pointmaze", 1000, 1001, (2, 2), official=True),
     "pointmaze-medium-stitch-v0": World("pointmaze", 5000, 201, (2, 2), official=True),
@@ -74,6 +77,11 @@ WORLDS: dict[str, World] = {
     "pointmaze-giant-stitch-v0": World("pointmaze", 5000, 201, (2, 2), official=True),
     "pointmaze-teleport-navigate-v0": World("pointmaze", 1000, 1001, (2, 2), official=True),
     "pointmaze-teleport-stitch-v0": World("pointmaze", 5000, 201, (2, 2), official=True),
+    **{f"antmaze-{maze}-navigate-v0": World("antmaze", 1000, 1001, (29, 8), True, 0.2) for maze in ("medium", "large")},
+    "antmaze-giant-navigate-v0": World("antmaze", 500, 2001, (29, 8), True, 0.2),
+    "antmaze-teleport-navigate-v0": World("antmaze", 1000, 1001, (29, 8), True, 0.2),
+    **{f"antmaze-{maze}-stitch-v0": World("antmaze", 5000, 201, (29, 8), True, 0.2) for maze in _MAZES},
+    **{f"antmaze-{maze}-explore-v0": World("antmaze", 10_000, 501, (29, 8), True, 1.0) for maze in _EXPLORED},
     "PointMaze_UMaze-v3": World("robotics", 600, 501, (4, 2)),
     "PointMaze_Medium-v3": World("robotics", 600, 501, (4, 2)),
     "PointMaze_Large-v3": World("robotics", 600, 501, (4, 2)),
@@ -113,7 +121,8 @@ WORLDS |= {
     "scene-play-oraclerep-v0": _with_oracle_goals("scene-play-v0"),
 }
 
-DATASET_IDS = tuple(name for name, world in WORLDS.items() if world.behaviour == "pointmaze")
+POINTMAZE_IDS = tuple(name for name, world in WORLDS.items() if world.behaviour == "pointmaze")
+ANTMAZE_IDS = tuple(name for name, world in WORLDS.items() if world.behaviour == "antmaze")
 ROBOTICS_IDS = tuple(name for name, world in WORLDS.items() if world.behaviour == "robotics")
 # Worlds that no setting was chosen for.
 UNSEEN_IDS = (

@@ -40,7 +40,7 @@ COMPONENT_SIZE = 8  # intervals in a component of IQE, a constant there
 
 # Our names of its modules, where they differ.
 MODULES = {
-    "qrl": {"value/phi": "encoder", "value/alpha": "quasimetric", "lam": "log_multiplier"},
+    "qrl": {"value/phi": "encoder", "value/alpha": "distance", "lam": "log_multiplier"},
     "hiql": {"goal_rep/layers_0": "representation", "low_actor": "actor"},
 }
 NETWORKS = {"actor_net": "net", "mean_net": "net", "value_net": "net"}
@@ -122,7 +122,7 @@ class Reference:
             key = re.sub(f"^{theirs}(?=/)", ours, key)
         *modules, leaf = (NETWORKS.get(part, part) for part in key.split("/"))
         if leaf in ("value", "log_value"):  # scalars
-            return {"quasimetric": "quasimetric.alpha_logit", "log_multiplier": "log_multiplier"}[modules[0]]
+            return {"distance": "distance.alpha_logit", "log_multiplier": "log_multiplier"}[modules[0]]
         layer = re.fullmatch(r"(Dense|LayerNorm)_(\d+)", modules[-1])
         kind, number = (layer[1], layer[2]) if layer else ("Dense", depth)  # the mean of an actor is its last layer
         lists = {"kernel": "weights", "bias": "biases" if kind == "Dense" else "shifts", "scale": "gains"}

@@ -169,6 +169,16 @@ def test_a_standardised_policy_sees_no_units(build, walks):
     np.testing.assert_allclose(*actions, atol=1e-3)
 
 
+@pytest.mark.parametrize("name", ["gcbc", "qrl", "hiql"])
+def test_fourier_features_widen_what_the_networks_see(walks, name):
+    algorithm, settings = VARIANTS[name]
+    kwargs = SMALL["policy_kwargs"] | settings.get("policy_kwargs", {}) | {"n_fourier_features": 6}
+    model = algorithm(**SMALL | settings | {"policy_kwargs": kwargs}, dataset=walks).learn(2, log_interval=None)
+    batch = model.sample()
+    assert batch.observations.shape == batch.actor_goals.shape == (32, 8)
+    assert model.predict(observation(3))[0].shape == (3, 2)
+
+
 # ------------------------------------------------------------------------------------------------------------ acting
 
 
@@ -327,7 +337,7 @@ def test_impossible_arguments_are_refused(walks, algorithm, bad, message):
 
 @pytest.mark.parametrize(
     ("bad", "message"),
-    [({"quasimetric": "pqe"}, "iqe, mrn"), ({"latent_dim": 12, "component_size": 8}, "multiple of component_size")],
+    [({"quasimetric": "pqe"}, "iqe or mrn"), ({"latent_dim": 12, "component_size": 8}, "multiple of component_size")],
 )
 def test_impossible_quasimetrics_are_refused(walks, bad, message):
     with pytest.raises(ValueError, match=message):

@@ -19,7 +19,7 @@ def computed(request):
     """A configuration, our model with its weights, and what it makes of the batch."""
     reference = REFERENCES[request.param]
     model = reference.model()
-    loss, metrics = model.loss(model.policy.standardised(reference.batch()))
+    loss, metrics = model.loss(model.policy.seen(reference.batch()))
     loss.backward()
     return reference, model, loss, metrics
 

@@ -8,12 +8,13 @@ whose Gaussian has the mean μ(s, g) and standard deviation 1, A the advantage o
 from __future__ import annotations
 
 import math
+from typing import Literal
 
 import torch as th
 
 Metrics = dict[str, th.Tensor]
 
-ACTOR_LOSSES = ("ddpgbc", "awr")
+ActorLoss = Literal["ddpgbc", "awr"]
 
 
 def imitation(mean: th.Tensor, actions: th.Tensor) -> tuple[th.Tensor, Metrics]:

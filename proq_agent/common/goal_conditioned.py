@@ -91,7 +91,7 @@ class GoalConditioned(OfflineAlgorithm):
     def sample(self) -> Any:
         """Transitions and goals for them, as the networks see them."""
         assert self.dataset is not None
-        return self.policy.standardised(self.goals.sample(self.dataset, self.batch_size, self.generator))
+        return self.policy.seen(self.goals.sample(self.dataset, self.batch_size, self.generator))
 
     @abstractmethod
     def loss(self, batch: Any) -> tuple[th.Tensor, Metrics]:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any, ClassVar, get_args
 
 import torch as th
 from gymnasium import spaces
 from stable_baselines3.common.policies import BasePolicy
 from stable_baselines3.common.type_aliases import GymEnv, Schedule
 
-from proq_agent.common.actor_losses import ACTOR_LOSSES, Metrics, awr_loss, ddpg_bc_loss, imitation
+from proq_agent.common.actor_losses import ActorLoss, Metrics, awr_loss, ddpg_bc_loss, imitation
 from proq_agent.common.dataset import GoalDataset
 from proq_agent.common.goal_conditioned import GoalConditioned, HindsightGoals, named
 from proq_agent.common.goal_networks import frozen
@@ -60,7 +60,7 @@ class CRL(GoalConditioned):
         learning_rate: float | Schedule = 3e-4,
         batch_size: int = 1024,
         alpha: float = 0.1,
-        actor_loss: str = "ddpgbc",
+        actor_loss: ActorLoss = "ddpgbc",
         goals: CRLGoals | Mapping[str, Any] | None = None,
         acting_std: float = 1.0,
         policy_kwargs: dict[str, Any] | None = None,
@@ -94,7 +94,7 @@ class CRL(GoalConditioned):
         self.alpha = alpha
         self.actor_loss = actor_loss
         self.require(alpha >= 0.0, "alpha", "not be negative")
-        self.require(actor_loss in ACTOR_LOSSES, "actor_loss", "be ddpgbc or awr")
+        self.require(actor_loss in get_args(ActorLoss), "actor_loss", "be ddpgbc or awr")
         self._finish_init(_init_setup_model, dataset)
 
     def _policy_arguments(self) -> dict[str, Any]:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import ClassVar
 
 import torch as th
+from gymnasium import spaces
+from stable_baselines3.common.type_aliases import Schedule
 from torch import nn
 
 from proq_agent.common.goal_networks import EnsembleMLP
@@ -47,23 +49,46 @@ class CRLPolicy(GoalPolicy):
     """
     μ(s, g) and two critics f_i(s, a, g); for advantages a value f(s, g), too.
 
-    :param args: as of :class:`~proq_agent.common.goal_policy.GoalPolicy`
-    :param latent_dim: size of φ and ψ
+    The arguments not listed are those of :class:`~proq_agent.common.goal_policy.GoalPolicy`.
+
     :param with_value: have a value of states
-    :param kwargs: as of :class:`~proq_agent.common.goal_policy.GoalPolicy`
+    :param latent_dim: size of φ and ψ
     """
 
-    def __init__(self, *args: Any, latent_dim: int = 512, with_value: bool = False, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self.latent_dim, self.with_value = latent_dim, with_value
-        sizes = (self.goal_dim, self.hidden_sizes, latent_dim)
-        self.critic = BilinearValue(self.observation_dim + self.action_dim, *sizes, n_heads=2)
-        if with_value:
-            self.value = BilinearValue(self.observation_dim, *sizes, n_heads=1)
+    constructor: ClassVar[tuple[str, ...]] = (*GoalPolicy.constructor, "with_value", "latent_dim")
 
-    def _get_constructor_parameters(self) -> dict[str, Any]:
-        own = {"latent_dim": self.latent_dim, "with_value": self.with_value}
-        return super()._get_constructor_parameters() | own
+    def __init__(
+        self,
+        observation_space: spaces.Space,
+        action_space: spaces.Space,
+        lr_schedule: Schedule | None = None,
+        *,
+        acting_std: float,
+        with_value: bool,
+        latent_dim: int = 512,
+        hidden_sizes: Sequence[int] = (512, 512, 512),
+        standardise: bool = False,
+        n_fourier_features: int = 0,
+        fourier_scale: float = 2.0,
+    ) -> None:
+        self.with_value, self.latent_dim = with_value, latent_dim  # for `build`
+        super().__init__(
+            observation_space,
+            action_space,
+            lr_schedule,
+            acting_std=acting_std,
+            hidden_sizes=hidden_sizes,
+            standardise=standardise,
+            n_fourier_features=n_fourier_features,
+            fourier_scale=fourier_scale,
+        )
+
+    def build(self) -> None:
+        super().build()
+        sizes = (self.goal_dim, self.hidden_sizes, self.latent_dim)
+        self.critic = BilinearValue(self.observation_dim + self.action_dim, *sizes, n_heads=2)
+        if self.with_value:
+            self.value = BilinearValue(self.observation_dim, *sizes, n_heads=1)
 
 
 MultiInputPolicy = CRLPolicy

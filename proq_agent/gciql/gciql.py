@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, get_args
 
 import torch as th
 from gymnasium import spaces
 from stable_baselines3.common.policies import BasePolicy
 from stable_baselines3.common.type_aliases import GymEnv, Schedule
 
-from proq_agent.common.actor_losses import ACTOR_LOSSES, Metrics, awr_loss, ddpg_bc_loss, imitation
+from proq_agent.common.actor_losses import ActorLoss, Metrics, awr_loss, ddpg_bc_loss, imitation
 from proq_agent.common.dataset import GoalDataset
 from proq_agent.common.goal_conditioned import GoalConditioned, HindsightGoals, named
 from proq_agent.common.goal_networks import frozen, update_target
@@ -54,7 +54,7 @@ class GCIQL(GoalConditioned):
         learning_rate: float | Schedule = 3e-4,
         batch_size: int = 1024,
         alpha: float = 0.3,
-        actor_loss: str = "ddpgbc",
+        actor_loss: ActorLoss = "ddpgbc",
         expectile: float = 0.9,
         tau: float = 0.005,
         goals: HindsightGoals | Mapping[str, Any] | None = None,
@@ -92,7 +92,7 @@ class GCIQL(GoalConditioned):
         self.expectile = expectile
         self.tau = tau
         self.require(alpha >= 0.0, "alpha", "not be negative")
-        self.require(actor_loss in ACTOR_LOSSES, "actor_loss", "be ddpgbc or awr")
+        self.require(actor_loss in get_args(ActorLoss), "actor_loss", "be ddpgbc or awr")
         self.require(0.0 < expectile < 1.0, "expectile", "lie strictly between 0 and 1")
         self.require(0.0 < tau <= 1.0, "tau", "lie in (0, 1]")
         self._finish_init(_init_setup_model, dataset)

@@ -1,8 +1,6 @@
-"""The policy of GCIQL: actor, values of states and values of actions."""
+"""The policy of GCIQL: an actor, a value of states and values of actions."""
 
 from __future__ import annotations
-
-from typing import Any
 
 from proq_agent.common.goal_networks import GoalValue, slow_copy
 from proq_agent.common.goal_policy import GoalPolicy
@@ -12,14 +10,14 @@ class GCIQLPolicy(GoalPolicy):
     """
     μ(s, g), a value V(s, g) and two critics Q_i(s, a, g), with slow copies.
 
-    :param args: as of :class:`~proq_agent.common.goal_policy.GoalPolicy`
-    :param kwargs: likewise
+    Its arguments are those of every goal policy.
     """
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self.value = GoalValue(self.observation_dim, self.goal_dim, self.hidden_sizes, n_heads=1)
-        self.critic = GoalValue(self.observation_dim, self.goal_dim, self.hidden_sizes, action_dim=self.action_dim)
+    def build(self) -> None:
+        super().build()
+        dims = (self.observation_dim, self.goal_dim, self.hidden_sizes)
+        self.value = GoalValue(*dims, n_heads=1)
+        self.critic = GoalValue(*dims, action_dim=self.action_dim)
         self.target_critic = slow_copy(self.critic)
 
 

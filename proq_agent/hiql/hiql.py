@@ -109,7 +109,7 @@ class HIQL(GoalConditioned):
     def sample(self) -> SubgoalBatch:
         assert self.dataset is not None
         batch = self.goals.sample(self.dataset, self.batch_size, self.generator)
-        return self.policy.standardised(with_subgoals(batch, self.dataset, self.goals.actor, self.subgoal_steps))
+        return self.policy.seen(with_subgoals(batch, self.dataset, self.goals.actor, self.subgoal_steps))
 
     def loss(self, batch: SubgoalBatch) -> tuple[th.Tensor, Metrics]:
         """

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import math
-from typing import Any, ClassVar
+from collections.abc import Sequence
+from typing import ClassVar
 
 import torch as th
+from gymnasium import spaces
+from stable_baselines3.common.type_aliases import Schedule
 from torch.nn import functional as F
 
 from proq_agent.common.goal_networks import EnsembleMLP, GoalActor, GoalValue, slow_copy
@@ -15,38 +18,58 @@ from proq_agent.common.goal_policy import GoalPolicy
 class HIQLPolicy(GoalPolicy):
     """
     A goal is known to the values V_i(s, ρ(s, g)) and to the low-level actor μ(s, ρ(s, g)) by its representation ρ, a
-    vector of length √dim, and what the high-level actor returns is that of the subgoal to head for.
+    vector of length √dim. What the high-level actor returns is the representation of the subgoal to head for.
 
-    :param args: as of :class:`~proq_agent.common.goal_policy.GoalPolicy`
+    The arguments not listed are those of :class:`~proq_agent.common.goal_policy.GoalPolicy`.
+
     :param representation_dim: size of ρ
-    :param kwargs: as of :class:`~proq_agent.common.goal_policy.GoalPolicy`
     """
 
+    constructor: ClassVar[tuple[str, ...]] = (*GoalPolicy.constructor, "representation_dim")
     batch_observations: ClassVar[tuple[str, ...]] = ("observations", "next_observations", "target_observations")
     batch_goals: ClassVar[tuple[str, ...]] = ("value_goals", "actor_goals", "low_actor_goals", "target_goals")
 
-    def __init__(self, *args: Any, representation_dim: int = 10, **kwargs: Any) -> None:
-        self.representation_dim = representation_dim
-        super().__init__(*args, **kwargs)
-        dims = (self.observation_dim, self.goal_dim)
-        self.representation = EnsembleMLP(sum(dims), self.hidden_sizes, representation_dim)
-        self.value = GoalValue(self.observation_dim, representation_dim, self.hidden_sizes)
+    def __init__(
+        self,
+        observation_space: spaces.Space,
+        action_space: spaces.Space,
+        lr_schedule: Schedule | None = None,
+        *,
+        acting_std: float,
+        representation_dim: int = 10,
+        hidden_sizes: Sequence[int] = (512, 512, 512),
+        standardise: bool = False,
+        n_fourier_features: int = 0,
+        fourier_scale: float = 2.0,
+    ) -> None:
+        self.representation_dim = representation_dim  # for `build`
+        super().__init__(
+            observation_space,
+            action_space,
+            lr_schedule,
+            acting_std=acting_std,
+            hidden_sizes=hidden_sizes,
+            standardise=standardise,
+            n_fourier_features=n_fourier_features,
+            fourier_scale=fourier_scale,
+        )
+
+    def build(self) -> None:
+        observation_dim, goal_dim, hidden_sizes, dim = (
+            self.observation_dim, self.goal_dim, self.hidden_sizes, self.representation_dim,
+        )  # fmt: skip
+        self.representation = EnsembleMLP(observation_dim + goal_dim, hidden_sizes, dim)
+        self.value = GoalValue(observation_dim, dim, hidden_sizes)
         self.target_value = slow_copy(self.value)
-        self.high_actor = GoalActor(*dims, self.hidden_sizes, representation_dim)
-
-    def make_actor(self) -> GoalActor:
-        return GoalActor(self.observation_dim, self.representation_dim, self.hidden_sizes, self.action_dim)
-
-    def _get_constructor_parameters(self) -> dict[str, Any]:
-        return super()._get_constructor_parameters() | {"representation_dim": self.representation_dim}
+        self.high_actor = GoalActor(observation_dim, goal_dim, hidden_sizes, dim)
+        self.actor = GoalActor(observation_dim, dim, hidden_sizes, self.action_dim)
 
     def represent(self, observations: th.Tensor, goals: th.Tensor) -> th.Tensor:
         """ρ(s, g)."""
         return _to_length(self.representation(th.cat([observations, goals], dim=-1)).squeeze(0))
 
     def act(self, observations: th.Tensor, goals: th.Tensor, deterministic: bool = False) -> th.Tensor:
-        subgoals = self.high_actor(observations, goals)
-        subgoals = _to_length(subgoals if deterministic else self._perturbed(subgoals))
+        subgoals = _to_length(self._draw(self.high_actor(observations, goals), deterministic))
         return super().act(observations, subgoals, deterministic)
 
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any, ClassVar, get_args
 
 import torch as th
 from gymnasium import spaces
 from stable_baselines3.common.policies import BasePolicy
 from stable_baselines3.common.type_aliases import GymEnv, Schedule
 
-from proq_agent.common.actor_losses import ACTOR_LOSSES, Metrics, awr_loss, ddpg_bc_loss, imitation
+from proq_agent.common.actor_losses import ActorLoss, Metrics, awr_loss, ddpg_bc_loss, imitation
 from proq_agent.common.dataset import GoalDataset
 from proq_agent.common.goal_conditioned import GoalConditioned, HindsightGoals, named
 from proq_agent.common.goal_networks import frozen
@@ -63,7 +63,7 @@ class QRL(GoalConditioned):
         learning_rate: float | Schedule = 3e-4,
         batch_size: int = 1024,
         alpha: float = 0.003,
-        actor_loss: str = "ddpgbc",
+        actor_loss: ActorLoss = "ddpgbc",
         margin: float = 0.05,
         goals: QRLGoals | Mapping[str, Any] | None = None,
         acting_std: float = 1.0,
@@ -99,7 +99,7 @@ class QRL(GoalConditioned):
         self.actor_loss = actor_loss
         self.margin = margin
         self.require(alpha >= 0.0, "alpha", "not be negative")
-        self.require(actor_loss in ACTOR_LOSSES, "actor_loss", "be ddpgbc or awr")
+        self.require(actor_loss in get_args(ActorLoss), "actor_loss", "be ddpgbc or awr")
         self.require(margin >= 0.0, "margin", "not be negative")
         self._finish_init(_init_setup_model, dataset)
 
@@ -117,13 +117,13 @@ class QRL(GoalConditioned):
             th.cat([batch.achieved_goals, batch.next_achieved_goals, batch.value_goals])
         ).chunk(3)
         loss, metrics = losses.distance_loss(
-            policy.quasimetric(here, goals), policy.quasimetric(here, there), policy.log_multiplier, self.margin
+            policy.distance(here, goals), policy.distance(here, there), policy.log_multiplier, self.margin
         )
         metrics = named("value", metrics)
         if self.actor_loss == "ddpgbc":
             predicted = policy.step(here, batch.actions)
             dynamics_loss, dynamics_metrics = losses.dynamics_loss(
-                policy.quasimetric(there, predicted), policy.quasimetric(predicted, there)
+                policy.distance(there, predicted), policy.distance(predicted, there)
             )
             loss, metrics = loss + dynamics_loss, metrics | named("dynamics", dynamics_metrics)
         actor_loss, actor_metrics = self._actor_loss(batch, here.detach(), there.detach())
@@ -137,10 +137,10 @@ class QRL(GoalConditioned):
             goals = policy.encode(batch.actor_goals)
         if self.actor_loss == "awr":
             with th.no_grad():
-                advantages = policy.quasimetric(here, goals) - policy.quasimetric(there, goals)
+                advantages = policy.distance(here, goals) - policy.distance(there, goals)
             loss, own = awr_loss(log_probs, advantages, self.alpha)
         else:
-            with frozen(policy.dynamics, policy.quasimetric):
+            with frozen(policy.dynamics, policy.distance):
                 ahead = policy.step(here, mean.clamp(-1.0, 1.0))
-                loss, own = ddpg_bc_loss(log_probs, -policy.quasimetric(ahead, goals), self.alpha)
+                loss, own = ddpg_bc_loss(log_probs, -policy.distance(ahead, goals), self.alpha)
         return loss, own | metrics

@@ -199,6 +199,19 @@ def test_actions_depend_on_the_goal(build):
     assert not np.array_equal(model.predict(one, deterministic=True)[0], model.predict(two, deterministic=True)[0])
 
 
+def test_the_controller_of_hiql_heads_straight_for_its_goal(walks):
+    model = HIQL(**SMALL, dataset=walks).learn(3, log_interval=None)
+    here = observation(4)
+    with th.no_grad():
+        states, goals = (th.as_tensor(here[key]) for key in ("observation", "desired_goal"))
+        expected = model.policy.actor(states, model.policy.represent(states, goals)).clamp(-1.0, 1.0).numpy()
+    low, high = model.action_space.low, model.action_space.high
+    actions, _ = model.controller.predict(here, deterministic=True)
+    np.testing.assert_allclose(actions, low + (high - low) * (expected + 1.0) / 2.0, atol=1e-5)
+    assert not np.allclose(actions, model.predict(here, deterministic=True)[0])
+    assert model.policy.chooses_subgoals
+
+
 def test_sampled_actions_vary_as_asked_for_and_stay_in_the_space(build):
     spread = {}
     for std in (0.0, 0.1, 10.0):

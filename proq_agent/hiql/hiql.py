@@ -106,6 +106,11 @@ class HIQL(GoalConditioned):
         self.require(0.0 < tau <= 1.0, "tau", "lie in (0, 1]")
         self._finish_init(_init_setup_model, dataset)
 
+    @property
+    def controller(self) -> HIQLPolicy:
+        """The low level: its ``predict`` heads straight for ``desired_goal``, which should be near."""
+        return self.policy.low_level()
+
     def sample(self) -> SubgoalBatch:
         assert self.dataset is not None
         batch = self.goals.sample(self.dataset, self.batch_size, self.generator)

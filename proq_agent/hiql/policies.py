@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Sequence
 from typing import ClassVar
@@ -26,6 +27,7 @@ class HIQLPolicy(GoalPolicy):
     """
 
     constructor: ClassVar[tuple[str, ...]] = (*GoalPolicy.constructor, "representation_dim")
+    chooses_subgoals = True
     batch_observations: ClassVar[tuple[str, ...]] = ("observations", "next_observations", "target_observations")
     batch_goals: ClassVar[tuple[str, ...]] = ("value_goals", "actor_goals", "low_actor_goals", "target_goals")
 
@@ -68,8 +70,17 @@ class HIQLPolicy(GoalPolicy):
         """ρ(s, g)."""
         return _to_length(self.representation(th.cat([observations, goals], dim=-1)).squeeze(0))
 
+    def low_level(self) -> HIQLPolicy:
+        """The same policy, but it heads straight for its goal: for those who choose subgoals themselves."""
+        other = copy.copy(self)
+        other.chooses_subgoals = False
+        return other
+
     def act(self, observations: th.Tensor, goals: th.Tensor, deterministic: bool = False) -> th.Tensor:
-        subgoals = _to_length(self._draw(self.high_actor(observations, goals), deterministic))
+        if self.chooses_subgoals:
+            subgoals = _to_length(self._draw(self.high_actor(observations, goals), deterministic))
+        else:
+            subgoals = self.represent(observations, goals)
         return super().act(observations, subgoals, deterministic)
 
 

@@ -107,7 +107,6 @@ class GoalValue(nn.Module):
     :param hidden_sizes: hidden layers
     :param action_dim: size of a; 0 for a value of states
     :param n_heads: number of independent estimates
-    :param layer_norm: normalise after each activation
     """
 
     def __init__(
@@ -118,11 +117,9 @@ class GoalValue(nn.Module):
         *,
         action_dim: int = 0,
         n_heads: int = 2,
-        layer_norm: bool = True,
     ) -> None:
         super().__init__()
-        inputs = observation_dim + goal_dim + action_dim
-        self.net = EnsembleMLP(inputs, hidden_sizes, 1, n_heads=n_heads, layer_norm=layer_norm)
+        self.net = EnsembleMLP(observation_dim + goal_dim + action_dim, hidden_sizes, 1, n_heads=n_heads)
 
     def forward(self, observations: th.Tensor, goals: th.Tensor, *actions: th.Tensor) -> th.Tensor:
         """

@@ -1,4 +1,4 @@
-"""Offline goal-conditioned RL with projective quasimetric planning."""
+"""Offline goal-conditioned RL with projective quasimetric planning, and six algorithms to compare it with."""
 
 from __future__ import annotations
 
@@ -8,12 +8,24 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from proq_agent.common.dataset import GoalDataset
     from proq_agent.common.goals import GoalSpec
+    from proq_agent.crl import CRL
+    from proq_agent.gcbc import GCBC
+    from proq_agent.gciql import GCIQL
+    from proq_agent.gcivl import GCIVL
+    from proq_agent.hiql import HIQL
     from proq_agent.proq.policies import MultiInputPolicy
     from proq_agent.proq.proq import ProQ
+    from proq_agent.qrl import QRL
 
-__all__ = ["GoalDataset", "GoalSpec", "MultiInputPolicy", "ProQ"]
+__all__ = ["CRL", "GCBC", "GCIQL", "GCIVL", "HIQL", "QRL", "GoalDataset", "GoalSpec", "MultiInputPolicy", "ProQ"]
 
 _HOMES = {
+    "CRL": "proq_agent.crl",
+    "GCBC": "proq_agent.gcbc",
+    "GCIQL": "proq_agent.gciql",
+    "GCIVL": "proq_agent.gcivl",
+    "HIQL": "proq_agent.hiql",
+    "QRL": "proq_agent.qrl",
     "GoalDataset": "proq_agent.common.dataset",
     "GoalSpec": "proq_agent.common.goals",
     "MultiInputPolicy": "proq_agent.proq.policies",

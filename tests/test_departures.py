@@ -7,6 +7,7 @@ import pytest
 import torch as th
 from conftest import TINY
 
+from proq_agent.common.actor_losses import awr_loss
 from proq_agent.planning.graph import KeypointGraph
 from proq_agent.proq import losses
 from proq_agent.proq.keypoints import move_keypoints
@@ -46,9 +47,9 @@ def test_distances_have_no_floor(tiny, walks):
 
 
 def test_weights_of_transitions_have_no_bound():
-    log_probs, distances = th.tensor([-1.0]), th.tensor([10.0])
+    log_probs, advantages = th.tensor([-1.0]), th.tensor([1.0])
     for max_weight, weight in ((float("inf"), np.exp(10.0)), (100.0, 100.0)):
-        loss, _ = losses.awr_loss(log_probs, distances, th.tensor([9.0]), 10.0, max_weight)
+        loss, _ = awr_loss(log_probs, advantages, 10.0, max_weight)
         assert loss.item() == pytest.approx(weight, rel=1e-4)
 
 

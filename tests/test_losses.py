@@ -83,23 +83,3 @@ def test_barrier_loss_sums_the_log_probabilities():
     loss, metrics = losses.barrier_loss(th.tensor([0.0, 0.0]), th.tensor(3.0))
     assert loss.item() == pytest.approx(6 * math.log(2), rel=1e-5)
     assert metrics["psi_keypoints"].item() == pytest.approx(0.5)
-
-
-def test_awr_loss_weighs_by_the_clipped_exponential_of_the_advantage():
-    log_probs = th.tensor([-1.0, -2.0, -3.0], requires_grad=True)
-    distances = th.tensor([5.0, 5.0, 5.0])
-    next_distances = th.tensor([4.0, 5.5, -95.0])
-    loss, metrics = losses.awr_loss(log_probs, distances, next_distances, temperature=2.0, max_weight=50.0)
-    weights = [math.exp(2.0), math.exp(-1.0), 50.0]
-    assert loss.item() == pytest.approx((weights[0] + 2 * weights[1] + 3 * weights[2]) / 3, rel=1e-5)
-    assert metrics["advantage"].item() == pytest.approx((1.0 - 0.5 + 100.0) / 3, rel=1e-5)
-    loss.backward()
-    assert log_probs.grad.tolist() == pytest.approx([-w / 3 for w in weights], rel=1e-5)
-
-
-def test_no_gradient_reaches_the_distances_through_the_actor_loss():
-    distances = th.tensor([2.0], requires_grad=True)
-    log_probs = th.tensor([-1.0], requires_grad=True)
-    loss, _ = losses.awr_loss(log_probs, distances, th.tensor([1.0]), temperature=1.0)
-    loss.backward()
-    assert distances.grad is None

@@ -321,6 +321,11 @@ class OfflineAlgorithm(SavedAlgorithm):
 
     # ------------------------------------------------------------------------------------------------------ acting
 
+    @property
+    def controller(self) -> BasePolicy:
+        """What acts without a plan: its ``predict`` heads straight for ``desired_goal``."""
+        return self.policy
+
     def predict(
         self,
         observation: np.ndarray | dict[str, np.ndarray],

@@ -22,19 +22,19 @@ def check_goal_spaces(observation_space: spaces.Space, action_space: spaces.Spac
     """
     if not isinstance(observation_space, spaces.Dict) or not set(GOAL_KEYS) <= set(observation_space.spaces):
         raise ValueError(
-            f"ProQ needs a Dict observation space with the keys {', '.join(GOAL_KEYS)}, got {observation_space}; "
-            "wrap the environment in wrappers.GoalDict"
+            f"an agent for goals needs a Dict observation space with the keys {', '.join(GOAL_KEYS)}, "
+            f"got {observation_space}; wrap the environment in wrappers.GoalDict"
         )
     for key in GOAL_KEYS:
         space = observation_space[key]
         if not isinstance(space, spaces.Box) or len(space.shape) != 1:
-            raise ValueError(f"ProQ needs a flat Box for {key!r}, got {space}; flatten it first")
+            raise ValueError(f"an agent for goals needs a flat Box for {key!r}, got {space}; flatten it first")
     if observation_space["achieved_goal"].shape != observation_space["desired_goal"].shape:
         raise ValueError("achieved_goal and desired_goal must have the same shape: both are points in goal space")
     if not isinstance(action_space, spaces.Box) or len(action_space.shape) != 1:
-        raise ValueError(f"ProQ needs a flat Box action space, got {action_space}")
+        raise ValueError(f"an agent for goals needs a flat Box action space, got {action_space}")
     if not np.isfinite([action_space.low, action_space.high]).all() or not (action_space.low < action_space.high).all():
-        raise ValueError(f"ProQ needs an action space with finite bounds, low < high, got {action_space}")
+        raise ValueError(f"an agent for goals needs an action space with finite bounds, low < high, got {action_space}")
 
 
 def observation_space_of(dataset: GoalDataset) -> spaces.Dict:

@@ -92,7 +92,7 @@ class Navigator:
         known = None if progress is None else Progress.of(progress, desired)
         progress, stuck = watch(patience, version, desired, hops.cost, hops.arrived, known, episode_start)
         if len(stuck):
-            graph, targets = decision.goals.snapshot.graph, self._points(hops.target, desired)
+            graph, targets = decision.goals.snapshot.graph, self.points(hops.target, desired)
             # As the cost to go holds earlier penalties, it would grow without end.
             penalties = np.clip(hops.cost, graph.max_hop, graph.longest_way)
             for row in stuck:
@@ -137,7 +137,12 @@ class Navigator:
         (hops, _, goals), progress = self.decide(start[None], goal[None], progress)
         nodes = goals.snapshot.graph.path(goals.routes, hops.target[0])
         cost, odds, fallback, arrived = (part[0].item() for part in (hops.cost, hops.odds, hops.fallback, hops.arrived))
-        return Plan(nodes, self._points(np.array(nodes), goal[None]), cost, odds, fallback, arrived), progress
+        return Plan(nodes, self.points(np.array(nodes), goal[None]), cost, odds, fallback, arrived), progress
+
+    def points(self, nodes: np.ndarray, desired: np.ndarray) -> np.ndarray:
+        """``[B, goal_dim]`` points of nodes ``[B]``: keypoints, or the goal of that row."""
+        is_goal = nodes == self.planner.n_nodes
+        return np.where(is_goal[:, None], desired, self.planner.points[np.where(is_goal, 0, nodes)]).astype(np.float32)
 
     def _controller(self, n_agents: int) -> Controller:
         return self._single if n_agents == 1 else self._batch
@@ -196,11 +201,6 @@ class Navigator:
             for old, others in ((known.ahead, new.ahead), (known.routes, new.routes))
         )
         return _Goals(known.snapshot, places, Ahead(*ahead), Routes(*routes))
-
-    def _points(self, nodes: np.ndarray, desired: np.ndarray) -> np.ndarray:
-        """``[B, goal_dim]`` points of nodes ``[B]``: keypoints, or the goal of that row."""
-        is_goal = nodes == self.planner.n_nodes
-        return np.where(is_goal[:, None], desired, self.planner.points[np.where(is_goal, 0, nodes)]).astype(np.float32)
 
     def _point(self, name: str, point: np.ndarray) -> np.ndarray:
         dim = self.planner.points.shape[1]

@@ -99,23 +99,3 @@ def barrier_loss(logits: th.Tensor, multiplier: th.Tensor) -> tuple[th.Tensor, M
     """Entropic barrier that keeps keypoints where ψ says that the data is (Eq. 9)."""
     loss = multiplier * F.softplus(-logits).sum()
     return loss, {"barrier_loss": loss, "psi_keypoints": logits.sigmoid().mean()}
-
-
-def awr_loss(
-    log_probs: th.Tensor,
-    distances: th.Tensor,
-    next_distances: th.Tensor,
-    temperature: float,
-    max_weight: float = math.inf,
-) -> tuple[th.Tensor, Metrics]:
-    """Advantage-weighted regression: imitate the more, the more a step shortens the way (Eqs. 10 and 11).
-
-    :param log_probs: log π(a | s, z) of the actions in the data
-    :param distances: d(s, g)
-    :param next_distances: d(s', g)
-    :param temperature: α; weights are ``exp(α·advantage)``, clipped at ``max_weight``
-    """
-    advantages = (distances - next_distances).detach()
-    weights = (temperature * advantages).clamp_max(math.log(max_weight)).exp()
-    loss = -(weights * log_probs).mean()
-    return loss, {"actor_loss": loss, "advantage": advantages.mean(), "log_prob": log_probs.mean()}

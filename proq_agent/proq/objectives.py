@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import torch as th
 
+from proq_agent.common.actor_losses import awr_loss
 from proq_agent.common.goal_sampling import GoalBatch
 from proq_agent.proq import losses
 from proq_agent.proq.policies import ProQPolicy
@@ -110,4 +111,6 @@ def actor_objective(
     mean, std = policy.action_distribution(batch.observations, located.locations, targets, generator)
     actions = policy.scale_actions(batch.actions)
     log_probs = th.distributions.Normal(mean, std, validate_args=False).log_prob(actions).sum(dim=-1)
-    return losses.awr_loss(log_probs, distances, next_distances, temperature, max_weight)
+    # Imitate the more, the more a step shortens the way (Eqs. 10 and 11).
+    loss, metrics = awr_loss(log_probs, distances - next_distances, temperature, max_weight)
+    return loss, {"actor_loss": loss, "advantage": metrics["adv"], "log_prob": log_probs.mean()}

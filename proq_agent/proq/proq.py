@@ -24,6 +24,7 @@ from proq_agent.planning.planner import Planner
 from proq_agent.planning.settings import PlanningSettings
 from proq_agent.proq import losses
 from proq_agent.proq.batch_map import BatchMap
+from proq_agent.proq.guided import GuidedController
 from proq_agent.proq.keypoints import (
     diagnose_keypoints,
     drift_keypoints,
@@ -341,6 +342,14 @@ class ProQ(OfflineAlgorithm):
     def controller(self) -> ProQPolicy:
         """The short-range controller: its ``predict`` heads straight for ``desired_goal``."""
         return self.policy
+
+    def guide(self, agent: Any) -> GuidedController:
+        """
+        Let another agent act: it is shown the next target on the plan instead of its goal.
+
+        :param agent: anything with SB3's ``predict`` for these goals, such as GCBC, GCIVL or HIQL
+        """
+        return GuidedController(lambda: self.navigator, agent)
 
     def predict(
         self,

@@ -1,0 +1,3 @@
+from proq_agent.gcbc.gcbc import GCBC
+
+__all__ = ["GCBC"]

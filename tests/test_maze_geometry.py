@@ -51,6 +51,25 @@ def test_a_maze_of_text_has_walls_where_its_data_have_none():
     assert apart.min() > maze.unit / 2 + 0.69 and maze.walls.shape == (9, 9)  # a ball's radius from the walls
 
 
+def test_walks_from_many_places_are_those_from_each(medium):
+    _, maze = medium
+    rng = np.random.default_rng(0)
+    starts, goal = rng.uniform((0.0, 0.0), (20.0, 20.0), size=(30, 2)), np.array([0.0, 0.0])
+    walks = maze.walks(starts, goal, maze.tolerance)
+    assert walks.tolist() == [maze.shortest_steps(start, goal) for start in starts]
+    assert np.isinf(walks[~maze.fits(starts)]).mean() > 0.8  # a little of the walls is within the grid's resolution
+    assert np.isfinite(walks[maze.fits(starts)]).all()
+    exact = maze.walks(starts, goal)[np.isfinite(walks)]
+    assert ((exact - walks[np.isfinite(walks)] >= 3) | (walks[np.isfinite(walks)] == 1)).all()
+
+
+def test_the_agent_fits_where_its_whole_body_does():
+    walls = np.pad(np.zeros((1, 1), dtype=bool), 1, constant_values=True)
+    maze = MazeGeometry(walls, 4.0, (0.0, 0.0), 4.0, radius=0.7)
+    points = np.array([[[4.0, 4.0], [5.2, 5.2]], [[5.4, 4.0], [0.0, 0.0]]])
+    assert maze.fits(points).tolist() == [[True, True], [False, False]]
+
+
 def test_no_way_to_a_goal_behind_walls():
     walls = np.pad(np.array([[0, 1, 0]], dtype=bool), 1, constant_values=True)
     maze = MazeGeometry(walls, 4.0, (0.0, 0.0), 4.0, step=0.2, radius=0.7, tolerance=1.0)
@@ -90,4 +109,6 @@ def test_gymnasium_robotics_has_rows_downwards():
         observation, _ = env.reset(seed=seed)
         assert np.abs(maze.wall_centres() - observation["achieved_goal"]).max(axis=1).min() > maze.unit / 2
     assert maze.shortest_steps(observation["achieved_goal"], observation["desired_goal"]) is None
+    with pytest.raises(ValueError, match="step is not known"):
+        maze.walks(observation["achieved_goal"][None], observation["desired_goal"])
     env.close()

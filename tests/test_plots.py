@@ -11,15 +11,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 from matplotlib.figure import Figure
+from matplotlib.image import imread
 from tiny_goal import TINY, tiny_arrays, tiny_model
 
 import zoo
 from proq_agent import GoalDataset, ProQ
 from proq_agent.chance.edges import ChanceEdge
-from zoo.figures.canvas import saved_figure
+from zoo.figures.canvas import draw_walls, saved_figure
 from zoo.figures.curves import Curve, mean_and_band
 from zoo.figures.learned_map import LearnedMap, in_plane
-from zoo.figures.maps import _draw_chance, draw_map
+from zoo.figures.maps import _draw_chance, draw_comparison, draw_map
 from zoo.figures.maze_geometry import MazeGeometry
 from zoo.plots import main
 from zoo.runs.folder import RunFolder
@@ -84,6 +85,35 @@ def test_walls_are_part_of_the_picture(model, tmp_path):
     draw_map(model, tmp_path / "plain.png")
     draw_map(model, tmp_path / "maze.png", MazeGeometry.of_env_id("pointmaze-medium-navigate-v0"))
     assert (tmp_path / "plain.png").read_bytes() != (tmp_path / "maze.png").read_bytes()
+
+
+def test_the_legend_names_what_is_drawn_and_nothing_else(model, tmp_path):
+    draw_map(model, tmp_path / "plain.svg")
+    draw_map(model, tmp_path / "teleport.svg", env_id="pointmaze-teleport-navigate-v0")
+    draw_comparison(model, tmp_path / "panels.svg", 2)
+    plain, teleport, panels = (
+        (tmp_path / f"{name}.svg").read_text(encoding="utf-8") for name in ("plain", "teleport", "panels")
+    )
+    for label in (">keypoint<", ">hop<"):
+        assert plain.count(label) == teleport.count(label) == 1
+    for label in (">portal<", ">its exits<"):
+        assert (plain.count(label), teleport.count(label)) == (0, 1)
+    assert panels.count(">keypoint<") == 1
+
+
+def test_a_map_shows_what_lies_beneath_the_walls(tmp_path):
+    """A wall covers the whole picture; what ψ says of it is what the picture is for."""
+    maze = MazeGeometry(np.ones((1, 1), dtype=bool), 2.0, (0.5, 0.5), 2.0)
+    shares = {}
+    for filled in (True, False):
+        with saved_figure(tmp_path / f"{filled}.png", 2.0, 2.0) as figure:
+            axes = figure.add_subplot()
+            axes.set_axis_off()
+            axes.imshow(np.ones((2, 2)), cmap="Reds", vmin=0.0, vmax=1.0, extent=maze.bounds)
+            draw_walls(axes, maze, filled)
+        pixels = imread(tmp_path / f"{filled}.png")[..., :3]
+        shares[filled] = float((pixels[..., 0] - pixels[..., 2] > 0.2).mean())
+    assert shares[True] == 0.0 and shares[False] > 0.5
 
 
 @pytest.mark.parametrize(

@@ -40,6 +40,8 @@ class ProQPolicy(SavedPolicy):
         the paper tells it the target's latents alone
     :param n_fourier_features: random Fourier features appended to φ's input; 0 for none
     :param fourier_scale: standard deviation of their frequencies, on standardised inputs
+    :param classifier_coordinates: let ψ see what φ sees beside z. φ keeps what distances need, and walls in z are only
+        as sharp as that; the paper's ψ sees z alone
     """
 
     may_be_infinite = ("longest_step",)  # of a coordinate that never changes
@@ -67,6 +69,7 @@ class ProQPolicy(SavedPolicy):
         guided_actor: bool = True,
         n_fourier_features: int = 0,
         fourier_scale: float = 2.0,
+        classifier_coordinates: bool = False,
     ) -> None:
         check_goal_spaces(observation_space, action_space)
         super().__init__(observation_space, action_space)
@@ -82,6 +85,7 @@ class ProQPolicy(SavedPolicy):
             "guided_actor": guided_actor,
             "n_fourier_features": n_fourier_features,
             "fourier_scale": fourier_scale,
+            "classifier_coordinates": classifier_coordinates,
         }
         self.generator: th.Generator | None = None  #: of sampled actions; None for PyTorch's own
         for name, value in (
@@ -102,7 +106,9 @@ class ProQPolicy(SavedPolicy):
         self.encoder = MLP(self.fourier.output_dim, hidden_sizes, latent_dim, residual=True)
         self.embedder = MLP(latent_dim, hidden_sizes, n_components * component_size)
         self.quasimetric = Quasimetric(n_components, symmetric)
-        self.classifier = MLP(latent_dim, hidden_sizes, 1, residual=True, layer_norm=True)
+        self.classifier_coordinates = classifier_coordinates
+        beside = self.fourier.output_dim if classifier_coordinates else 0
+        self.classifier = MLP(latent_dim + beside, hidden_sizes, 1, residual=True, layer_norm=True)
         self.latent_dim = latent_dim
         self.standardise, self.guided_actor = standardise, guided_actor
         inputs = observation_dim + (2 * (latent_dim + goal_dim) if guided_actor else latent_dim)
@@ -146,6 +152,13 @@ class ProQPolicy(SavedPolicy):
         """
         standard_goals = self.goal_scaler(goals)
         return th.cat([self.encode_standard(standard_goals), standard_goals], dim=-1)
+
+    def classify(self, locations: th.Tensor) -> th.Tensor:
+        """ψ before its sigmoid ``[...]``, of what :meth:`locate` returns: positive where the data are."""
+        if not self.classifier_coordinates:
+            return self.classifier(locations[..., : self.latent_dim]).squeeze(-1)
+        latents, standard_goals = locations.split([self.latent_dim, locations.shape[-1] - self.latent_dim], dim=-1)
+        return self.classifier(th.cat([latents, self.fourier(standard_goals)], dim=-1)).squeeze(-1)
 
     def embed(self, locations: th.Tensor) -> th.Tensor:
         """What :meth:`distances` compares, of what :meth:`locate` returns."""

@@ -13,6 +13,7 @@ from matplotlib.axes import Axes
 from matplotlib.cm import ScalarMappable
 from matplotlib.collections import LineCollection, PatchCollection
 from matplotlib.figure import Figure
+from matplotlib.legend_handler import HandlerPatch
 from matplotlib.patches import Circle, Rectangle
 from matplotlib.ticker import Formatter
 
@@ -34,13 +35,15 @@ STYLE: dict[Any, Any] = {
     "legend.frameon": False,
     "pdf.fonttype": 42,  # text stays text, as journals ask
     "svg.fonttype": "none",
+    "hatch.linewidth": 0.5,
     "svg.hashsalt": "proq",  # the same figure gives the same bytes
 }
 # Okabe and Ito's palette, told apart by people with any kind of colour vision.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
-BLUE, VERMILLION, GREEN = COLOURS[:3]
+BLUE, VERMILLION, GREEN, PURPLE = COLOURS[:4]
 WALL = "#c8c8c8"
-OUTLINE = "#333333"
+OUTLINE = "#222222"
+HATCH = "#8a8a8a"
 
 
 def check_suffix(path: str | Path) -> str:
@@ -111,19 +114,22 @@ def draw_walls(axes: Axes, maze: MazeGeometry | None, filled: bool = True) -> No
 
     :param axes: to draw on
     :param maze: nothing is drawn without one
-    :param filled: also the inside of the walls, not only their outline
+    :param filled: cover what is inside the walls; else they are hatched, so that it shows
     """
     if maze is None:
         return
     half = maze.unit / 2
-    if filled:
-        cells = [Rectangle((x - half, y - half), maze.unit, maze.unit) for x, y in maze.wall_centres()]
-        axes.add_collection(PatchCollection(cells, facecolor=WALL, edgecolor=WALL, linewidth=0.2, zorder=1.5))
-    axes.add_collection(LineCollection(list(maze.outline()), colors=OUTLINE, linewidths=0.8, zorder=2))
-    for centres, style in ((maze.entrances, "-"), (maze.exits, ":")):
-        for centre in centres:
-            portal = Circle(centre, maze.unit / 4, fill=False, edgecolor=BLUE, linestyle=style, linewidth=1.2, zorder=2)
-            axes.add_patch(portal)
+    cells = [Rectangle((x - half, y - half), maze.unit, maze.unit) for x, y in maze.wall_centres()]
+    inside: dict[str, Any] = {"facecolor": WALL, "edgecolor": WALL, "linewidth": 0.2}
+    if not filled:
+        inside = {"facecolor": "none", "edgecolor": HATCH, "linewidth": 0.0, "hatch": "/////"}
+    axes.add_collection(PatchCollection(cells, zorder=1.5, **inside))
+    axes.add_collection(LineCollection(list(maze.outline()), colors=OUTLINE, linewidths=1.1, zorder=2))
+    for centres, style, label in ((maze.entrances, "-", "portal"), (maze.exits, ":", "its exits")):
+        for number, centre in enumerate(centres):
+            circle = Circle(centre, maze.unit / 4, fill=False, edgecolor=PURPLE, linestyle=style, linewidth=1.4)
+            circle.set(zorder=2.5, label="_" if number else label)
+            axes.add_patch(circle)
 
 
 def draw_points(axes: Axes, points: np.ndarray, size: float, colour: str, zorder: float, **style: Any) -> None:
@@ -137,6 +143,21 @@ def draw_colour_bar(axes: Axes, mappable: ScalarMappable, label: str, ticks: For
     """A colour bar as tall as the axes, to their right."""
     assert isinstance(axes.figure, Figure)
     axes.figure.colorbar(mappable, cax=axes.inset_axes((1.03, 0.0, 0.035, 1.0)), label=label, format=ticks)
+
+
+def draw_legend(figure: Figure) -> None:
+    """Below the figure, what is labelled in any of its panels, each label once."""
+    found = [axes.get_legend_handles_labels() for axes in figure.axes]
+    handles = {label: handle for handles, labels in found for handle, label in zip(handles, labels, strict=True)}
+    figure.legend(
+        list(handles.values()), list(handles), loc="outside lower center", ncols=4, handlelength=1.4,
+        columnspacing=1.2, handler_map={Circle: HandlerPatch(_legend_circle)},
+    )  # fmt: skip
+
+
+def _legend_circle(width: float, height: float, xdescent: float, ydescent: float, **_: Any) -> Circle:
+    """A circle as a circle: a legend shows every patch as a rectangle by default."""
+    return Circle(((width - xdescent) / 2, (height - ydescent) / 2), 0.6 * height)
 
 
 def grid_points(bounds: Bounds, longest: int = 240) -> tuple[np.ndarray, tuple[int, int]]:

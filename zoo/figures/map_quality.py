@@ -6,23 +6,36 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import torch as th
+from scipy.spatial import KDTree
 
-from zoo.figures.learned_map import has_map
+from zoo.figures.canvas import grid_points
+from zoo.figures.learned_map import LearnedMap, has_map
 
 if TYPE_CHECKING:
     from proq_agent.common.offline import OfflineAlgorithm
     from zoo.figures.maze_geometry import MazeGeometry
 
 
-N_PAIRS = 150
+N_GOALS, N_STARTS = 50, 50  # pairs: every goal from starts of its own
+N_PIXELS = 400  # along the longer side of the maze, for areas
 SEED = 0  # every agent is asked about the same pairs
 
 
 class MapQuality(NamedTuple):
-    """Shares and correlation are None where there is no map, or the layout or the true distance is not known."""
+    """
+    All are None where there is no map or the layout is not known, all but the first where the agent's moves are not.
+
+    A map cannot be expected to know more than its data do, and data may leave whole corners out: compare ``psi_iou``
+    with ``data_iou``.
+    """
 
     keypoints_free: float | None = None  #: share of the keypoints in free cells
-    distance_correlation: float | None = None  #: of d with the steps of the shortest walk, over pairs of states
+    distance_correlation: float | None = None  #: of the learned d with the steps of the shortest walk
+    distance_ratio: float | None = None  #: median of d divided by that walk
+    false_shortcuts: float | None = None  #: share of the pairs whose d is less than half of that walk
+    psi_iou: float | None = None  #: of the places where ψ > 0.5 with those where the agent can be
+    psi_data_iou: float | None = None  #: of the places where ψ > 0.5 with those within a step of a state of the data
+    data_iou: float | None = None  #: of the places within a step of a state of the data with those where it can be
 
 
 def map_quality(model: OfflineAlgorithm, maze: MazeGeometry | None, states: th.Tensor) -> MapQuality:
@@ -31,11 +44,14 @@ def map_quality(model: OfflineAlgorithm, maze: MazeGeometry | None, states: th.T
 
     :param model: a trained agent
     :param maze: where it was trained; None if that is no maze
-    :param states: ``[rows, goal_dim]`` of its dataset, from which pairs are drawn
+    :param states: ``[rows, goal_dim]`` of its dataset
     """
     if not has_map(model) or maze is None or states.shape[1] != 2:
         return MapQuality()
-    return MapQuality(_keypoints_free(model, maze), _distance_correlation(model, maze, states))
+    free = _keypoints_free(model, maze)
+    if maze.step is None:
+        return MapQuality(free)
+    return MapQuality(free, **_distances(model, maze, states), **_overlaps(model, maze, states))
 
 
 def _keypoints_free(model: Any, maze: MazeGeometry) -> float:
@@ -48,16 +64,45 @@ def _keypoints_free(model: Any, maze: MazeGeometry) -> float:
     return float(1.0 - wall.mean())
 
 
-@th.no_grad()
-def _distance_correlation(model: Any, maze: MazeGeometry, states: th.Tensor) -> float | None:
-    if maze.step is None:
-        return None
-    rows = np.random.default_rng(SEED).integers(len(states), size=(2, N_PAIRS))
-    points = [states[th.as_tensor(part, device=states.device)].to(model.device) for part in rows]
-    embedded = [model.policy.embed(model.policy.locate(part)) for part in points]
-    learned = model.policy.distances(*embedded).cpu().numpy()
-    starts, goals = (part.cpu().numpy().astype(np.float64) for part in points)
-    walks = [maze.shortest_steps(start, goal) for start, goal in zip(starts, goals, strict=True)]
-    true = np.array(walks, dtype=np.float64)
+def _distances(model: Any, maze: MazeGeometry, states: th.Tensor) -> dict[str, float]:
+    """Correlation, median ratio and share of false shortcuts of d as it was learned, without the planner's floor."""
+    rows = np.random.default_rng(SEED).integers(len(states), size=(N_GOALS, 1 + N_STARTS))
+    points = states[th.as_tensor(rows, device=states.device)].to(model.device)
+    learned = learned_distances(model, points[:, 1:], points[:, :1]).cpu().numpy()
+    places = points.cpu().numpy().astype(np.float64)
+    true = np.stack([maze.walks(starts, goal) for goal, *starts in places])
     known = np.isfinite(true)  # a teleporter's sealed cell has no way out on foot
-    return float(np.corrcoef(learned[known], true[known])[0, 1]) if known.sum() > 1 else None
+    if known.sum() < 2:
+        return {}
+    learned, true = learned[known], true[known]
+    return {
+        "distance_correlation": float(np.corrcoef(learned, true)[0, 1]),
+        "distance_ratio": float(np.median(learned / true)),
+        "false_shortcuts": float((learned < 0.5 * true).mean()),
+    }
+
+
+@th.no_grad()
+def learned_distances(model: Any, starts: th.Tensor, goals: th.Tensor) -> th.Tensor:
+    """d as the quasimetric alone says, of points ``[..., goal_dim]`` whose leading dimensions broadcast."""
+    policy = model.policy
+    return policy.quasimetric(*(policy.embedder(policy.encode(points)) for points in (starts, goals)))
+
+
+def _overlaps(model: Any, maze: MazeGeometry, states: th.Tensor) -> dict[str, float]:
+    """Intersection over union of what ψ takes for reachable, what is, and what the data show; on a fine grid."""
+    assert maze.step is not None
+    points, _ = grid_points(maze.bounds, N_PIXELS)
+    taken = LearnedMap(model).reachability(points) > 0.5
+    free = maze.fits(points)
+    nearest, _ = KDTree(states.cpu().numpy()).query(points, p=np.inf, distance_upper_bound=maze.step)
+    shown = np.isfinite(nearest)
+    return {
+        "psi_iou": _overlap(taken, free),
+        "psi_data_iou": _overlap(taken, shown),
+        "data_iou": _overlap(shown, free),
+    }
+
+
+def _overlap(a: np.ndarray, b: np.ndarray) -> float:
+    return float((a & b).sum() / max((a | b).sum(), 1))

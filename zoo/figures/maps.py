@@ -24,6 +24,7 @@ from zoo.figures.canvas import (
     WALL,
     Bounds,
     draw_colour_bar,
+    draw_legend,
     draw_points,
     draw_walls,
     figure_size,
@@ -41,8 +42,10 @@ if TYPE_CHECKING:
     from zoo.figures.maze_geometry import MazeGeometry
 
 
-REACHABILITY = "viridis_r"  # the paper's: yellow where the data never go, dark where they do
+REACHABILITY = LinearSegmentedColormap.from_list("reachability", ["white", "#9ecae1", "#2b6ca3"])
+AMOUNT = LinearSegmentedColormap.from_list("amount", ["#eef5fb", "#7fb4d8", "#2b6ca3", "#123a63"])
 PALE = LinearSegmentedColormap.from_list("pale", [WALL, "white"])
+HOP = "#0b2540"
 
 
 class Trajectory(NamedTuple):
@@ -73,10 +76,12 @@ def draw_map(
         points = in_plane(learned.keypoints)
         hops = learned.graph.hops[: len(points), : len(points)]
         ends = np.argwhere(np.triu(hops | hops.T))
-        axes.add_collection(LineCollection(list(points[ends]), colors="white", linewidths=0.5, alpha=0.35, zorder=3))
-        draw_points(axes, points, 11, "white", zorder=4)
+        lines = LineCollection(list(points[ends]), colors=HOP, linewidths=0.4, alpha=0.45, zorder=3, label="hop")
+        axes.add_collection(lines)
+        draw_points(axes, points, 13, VERMILLION, zorder=4, label="keypoint")
         _draw_chance(axes, learned)
         draw_colour_bar(axes, image, r"in distribution, $\psi$")
+        draw_legend(figure)
 
 
 def _draw_chance(axes: Axes, learned: LearnedMap) -> None:
@@ -85,7 +90,9 @@ def _draw_chance(axes: Axes, learned: LearnedMap) -> None:
     for number, edge in enumerate(learned.model.chance_edges):
         colour = COLOURS[number % len(COLOURS)]
         entrance = in_plane(edge.entrance)
-        axes.add_patch(Circle((entrance[0], entrance[1]), edge.radius, fill=False, color=colour, lw=1.5, zorder=5))
+        circle = Circle((entrance[0], entrance[1]), edge.radius, fill=False, color=colour, lw=1.5, zorder=5)
+        circle.set_label("_" if number else "chance, and its odds")
+        axes.add_patch(circle)
         for place, odds in zip(in_plane(edge.exits), edge.probabilities, strict=True):
             arrow = {"arrowstyle": "->", "color": colour, "lw": 1.0, "connectionstyle": "arc3,rad=0.15"}
             axes.annotate("", tuple(place), tuple(entrance), arrowprops=arrow, zorder=5)
@@ -124,10 +131,11 @@ def draw_comparison(
             panels, (learned, right), (learned.keypoints, freed), titles, strict=True
         ):
             image = _draw_reachability(axes, shown, bounds, maze)
-            draw_points(axes, in_plane(keypoints), 11, "white", zorder=4)
+            draw_points(axes, in_plane(keypoints), 13, VERMILLION, zorder=4, label="keypoint")
             axes.set_title(title)
         panels[1].set_ylabel("")
         draw_colour_bar(panels[1], image, r"in distribution, $\psi$")
+        draw_legend(figure)
 
 
 def draw_plan(
@@ -156,7 +164,7 @@ def draw_plan(
         draw_points(axes, keypoints, 18, VERMILLION, zorder=5, label="on the plan")
         _draw_ends(axes, points[0], in_plane(learned.to_goals(goal))[0])
         axes.set_title(_describe_plan(plan, learned.model.planning.max_hop))
-        figure.legend(loc="outside lower center", ncols=4, handletextpad=0.2, columnspacing=1.0)
+        draw_legend(figure)
 
 
 def _describe_plan(plan: Plan, max_hop: float) -> str:
@@ -184,7 +192,7 @@ def draw_distance(
     distances = learned.distances(points, goal).reshape(shape)
     with saved_figure(path, *figure_size(bounds)) as figure:
         axes = figure.add_subplot()
-        filled = axes.contourf(x, y, distances, levels=20, cmap="viridis_r", zorder=1)
+        filled = axes.contourf(x, y, distances, levels=20, cmap=AMOUNT, zorder=1)
         axes.contour(x, y, distances, levels=filled.levels, colors="white", linewidths=0.4, zorder=1)
         _shade_unreachable(axes, learned, bounds, maze)
         draw_walls(axes, maze)
@@ -210,7 +218,7 @@ def draw_coverage(dataset: GoalDataset, path: str | Path, maze: MazeGeometry | N
         axes = figure.add_subplot(title=title)
         counts, x, y = np.histogram2d(goals[:, 0], goals[:, 1], (columns, rows), (bounds[:2], bounds[2:]))
         visited = np.ma.masked_equal(counts.T, 0)
-        image = axes.pcolormesh(x, y, visited, norm=LogNorm(), cmap="viridis_r")
+        image = axes.pcolormesh(x, y, visited, norm=LogNorm(), cmap=AMOUNT)
         image.set_rasterized(True)  # thousands of squares would bloat a vector file
         draw_walls(axes, maze)
         set_up_axes(axes, bounds, maze)
@@ -245,7 +253,7 @@ def draw_trajectories(
                     draw_points(axes, points[-1], 45, "black", zorder=7, marker="X", edgecolors="white")
         reached = sum(t.success for t in trajectories)
         axes.set_title(f"{reached} of {len(trajectories)} goals reached")
-        figure.legend(loc="outside lower center", ncols=6, handlelength=1.2, columnspacing=1.0)
+        draw_legend(figure)
 
 
 def map_bounds(learned: LearnedMap | None, maze: MazeGeometry | None) -> Bounds:
@@ -281,6 +289,8 @@ def _draw_reachability(
     points, shape = grid_points(bounds)
     psi = learned.reachability(points).reshape(shape)
     image = axes.imshow(psi, colours, origin="lower", extent=bounds, vmin=0.0, vmax=1.0, interpolation="bilinear")
+    x, y = points.reshape(*shape, 2).transpose(2, 0, 1)
+    axes.contour(x, y, psi, levels=[0.5], colors="#2b6ca3", linewidths=0.7, zorder=1.8)
     draw_walls(axes, maze, filled=False)
     set_up_axes(axes, bounds, maze)
     return image

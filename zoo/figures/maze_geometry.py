@@ -14,6 +14,7 @@ import gymnasium as gym
 import numpy as np
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import dijkstra
+from scipy.spatial import KDTree
 
 from zoo.data.tasks import make_task_env
 
@@ -123,12 +124,18 @@ class MazeGeometry:
         ends = np.concatenate(segments)
         return np.stack([self.first[0] + ends[..., 1] * self.unit, self.first[1] + ends[..., 0] * self.row_step], -1)
 
+    def fits(self, points: np.ndarray) -> np.ndarray:
+        """
+        Where the agent's centre can be: it touches neither wall nor portal.
+
+        :param points: ``[..., 2]``
+        :return: ``[...]``, true or false
+        """
+        return self._is_free(points[..., 0], points[..., 1], self.radius)
+
     def shortest_steps(self, start: np.ndarray, goal: np.ndarray) -> float | None:
         """
-        About how many steps the best possible agent needs: for reports only, no agent knows it.
-
-        Measured on a grid finer than a step, over the places where the agent fits between the walls. Portals are
-        obstacles: what chance may save is not counted.
+        About how many steps the best possible agent needs until it is close enough to the goal, see :meth:`walks`.
 
         :param start: x and y
         :param goal: x and y
@@ -136,14 +143,37 @@ class MazeGeometry:
         """
         if self.step is None:
             return None
+        return float(self.walks(np.asarray(start)[None], goal, self.tolerance)[0])
+
+    def walks(self, starts: np.ndarray, goal: np.ndarray, tolerance: float = 0.0) -> np.ndarray:
+        """
+        About how many steps the best possible agent needs: for reports only, no agent knows it.
+
+        Measured on a grid finer than a step, over the places where the agent fits between the walls. Portals are
+        obstacles: what chance may save is not counted.
+
+        :param starts: ``[n, 2]``
+        :param goal: x and y
+        :param tolerance: so near is near enough; not less than the grid resolves
+        :return: ``[n]``, inf where there is no way
+        :raises ValueError: if the agent's moves are not known
+        """
+        if self.step is None:
+            raise ValueError("how far this agent moves in a step is not known: its walks cannot be counted")
         nodes, graph = self._walkable
-        goals = np.flatnonzero(np.hypot(*(nodes - goal).T) <= self.tolerance)
-        from_start = np.abs(nodes - start).max(axis=1) / self.step
-        beside = from_start <= 1.0 / NODES_PER_STEP
-        if not (len(goals) and beside.any()):
-            return np.inf
-        steps = from_start[beside] + dijkstra(graph, directed=False, indices=goals, min_only=True)[beside]
-        return max(float(np.ceil(steps.min() - 1e-6)), 1.0)
+        spacing = self.step / NODES_PER_STEP
+        goals = np.flatnonzero(np.hypot(*(nodes - goal).T) <= max(tolerance, spacing))
+        steps = np.full(len(starts), np.inf)
+        if len(goals):
+            from_node = dijkstra(graph, directed=False, indices=goals, min_only=True)
+            for i, beside in enumerate(self._tree.query_ball_point(starts, spacing * (1.0 + 1e-9), p=np.inf)):
+                to_node = np.abs(nodes[beside] - starts[i]).max(axis=1) / self.step
+                steps[i] = np.min(to_node + from_node[beside], initial=np.inf)
+        return np.maximum(np.ceil(steps - 1e-6), 1.0)
+
+    @cached_property
+    def _tree(self) -> KDTree:
+        return KDTree(self._walkable[0])
 
     @cached_property
     def _walkable(self) -> tuple[np.ndarray, csr_array]:

@@ -98,8 +98,8 @@ def test_the_classifier_sees_coordinates_beside_latents_only_if_asked_to(tiny, s
     policy = tiny(**networks(classifier_coordinates=sees_coordinates)).policy.eval()
     points = th.rand(40, policy.keypoints.shape[1], generator=th.Generator().manual_seed(0)) * 10.0
     with th.no_grad():
-        assert policy.classify(policy.locate(points)).std() > 1e-3
+        assert policy.classify_goals(points).std() > 1e-3
         for parameter in policy.encoder.parameters():
             parameter.zero_()
-        logits = policy.classify(policy.locate(points))
+        logits = policy.classify_goals(points)
     assert (logits.std() > 1e-3) == sees_coordinates

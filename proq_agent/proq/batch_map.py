@@ -42,7 +42,7 @@ class BatchMap:
     @th.no_grad()
     def reachable(self, points: np.ndarray) -> np.ndarray:
         """Where ψ is at least one half."""
-        return (self.policy.classify(self.policy.locate(self._tensor(points))) >= 0).cpu().numpy()
+        return (self.policy.classify_goals(self._tensor(points)) >= 0).cpu().numpy()
 
     @th.no_grad()
     def pairwise(self, starts: Places, ends: Places) -> np.ndarray:

@@ -48,7 +48,7 @@ def move_keypoints(
     points = policy.standard_keypoints.detach().requires_grad_()
     latents = policy.encode_standard(points)
     embeddings = policy.embedder(latents)
-    logits = policy.classify(th.cat([latents, points], dim=-1))
+    logits = policy.classify(latents, points)
     distances = policy.quasimetric.pairwise(embeddings, embeddings)
     repulsion, metrics = repel_loss(distances, settings.repel_strength, settings.repel_range)
     barrier, barrier_metrics = barrier_loss(logits, multiplier * settings.barrier)
@@ -106,7 +106,7 @@ def diagnose_keypoints(policy: ProQPolicy, graph: KeypointGraph) -> dict[str, fl
     :param policy: whose keypoints are looked at
     :param graph: built from them
     """
-    logits = policy.classify(policy.locate(policy.keypoints))
+    logits = policy.classify_goals(policy.keypoints)
     apart = graph.distances[: policy.n_keypoints, : policy.n_keypoints].copy()
     np.fill_diagonal(apart, np.inf)
     nearest = apart.min(axis=1) if len(apart) > 1 else np.zeros(1)

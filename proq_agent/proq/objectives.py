@@ -58,20 +58,13 @@ def map_objective(
         policy.goal_scaler(x) for x in (batch.achieved_goals, batch.next_achieved_goals, batch.value_goals)
     )
     between, beyond = th.rand(2, len(states), 1, generator=generator, device=states.device)
-    points = th.cat(
-        [
-            states,
-            next_states,
-            value_goals,
-            states + between * (value_goals - states),
-            states - beyond * (value_goals - states),
-        ]
-    )
-    latents = policy.encode_standard(points)
-    z, z_next, z_value, _, _ = latents.chunk(5)
+    interpolated = states + between * (value_goals - states)
+    extrapolated = states - beyond * (value_goals - states)
+    points = th.cat([states, next_states, value_goals, interpolated, extrapolated])
+    z, z_next, z_value, z_between, z_beyond = policy.encode_standard(points).chunk(5)
     here, following, goals = policy.embedder(th.cat([z, z_next, z_value])).chunk(3)
-    in_place, _, _, interpolated, extrapolated = th.cat([latents, points], dim=-1).chunk(5)
-    in_data, in_between, in_beyond = policy.classify(th.cat([in_place, interpolated, extrapolated])).chunk(3)
+    classified = th.cat([z, z_between, z_beyond]), th.cat([states, interpolated, extrapolated])
+    in_data, in_between, in_beyond = policy.classify(*classified).chunk(3)
 
     representation, metrics = losses.representation_loss(z)
     close, close_metrics = losses.close_loss(policy.quasimetric(here, following), settings.close_margin)
@@ -82,7 +75,7 @@ def map_objective(
     loss = representation + multipliers["dist"] * close + far + ood
     violations = {"dist": close, "ood": losses.compliance_violation(in_data, settings.compliance)}
     located = Located(
-        in_place.detach(),
+        th.cat([z, states], dim=-1).detach(),
         policy.with_coordinates(here, states).detach(),
         policy.with_coordinates(following, next_states).detach(),
     )

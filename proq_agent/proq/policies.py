@@ -153,12 +153,21 @@ class ProQPolicy(SavedPolicy):
         standard_goals = self.goal_scaler(goals)
         return th.cat([self.encode_standard(standard_goals), standard_goals], dim=-1)
 
-    def classify(self, locations: th.Tensor) -> th.Tensor:
-        """ψ before its sigmoid ``[...]``, of what :meth:`locate` returns: positive where the data are."""
-        if not self.classifier_coordinates:
-            return self.classifier(locations[..., : self.latent_dim]).squeeze(-1)
-        latents, standard_goals = locations.split([self.latent_dim, locations.shape[-1] - self.latent_dim], dim=-1)
-        return self.classifier(th.cat([latents, self.fourier(standard_goals)], dim=-1)).squeeze(-1)
+    def classify(self, latents: th.Tensor, standard_goals: th.Tensor) -> th.Tensor:
+        """
+        ψ before its sigmoid, ``[...]``: positive where the data are.
+
+        :param latents: of some points, what :meth:`encode_standard` makes of them
+        :param standard_goals: the points, standardised
+        """
+        if self.classifier_coordinates:
+            latents = th.cat([latents, self.fourier(standard_goals)], dim=-1)
+        return self.classifier(latents).squeeze(-1)
+
+    def classify_goals(self, goals: th.Tensor) -> th.Tensor:
+        """:meth:`classify` of points of goal space."""
+        standard_goals = self.goal_scaler(goals)
+        return self.classify(self.encode_standard(standard_goals), standard_goals)
 
     def embed(self, locations: th.Tensor) -> th.Tensor:
         """What :meth:`distances` compares, of what :meth:`locate` returns."""

@@ -69,7 +69,7 @@ class LearnedMap:
 
     def reachability(self, points: np.ndarray) -> np.ndarray:
         """ψ: how far each point ``[n, 2]`` looks like a state of the data, from 0 to 1."""
-        return self._in_chunks(points, lambda goals: self.policy.classify(self.policy.locate(goals)).sigmoid())
+        return self._in_chunks(points, lambda goals: self.policy.classify_goals(goals).sigmoid())
 
     def distances(self, points: np.ndarray, goal: np.ndarray) -> np.ndarray:
         """d(point, goal): steps from each point ``[n, 2]`` to one goal, in one hop."""

@@ -88,3 +88,14 @@ def test_ignoring_chance_keeps_every_transition():
     ignoring, planning = (ProQ(dataset=dataset, **(SMALL | {"stochastic": mode})) for mode in ("ignore", "plan"))
     assert ignoring.chance_edges == () and len(planning.chance_edges) == 1
     assert planning.dataset.n_transitions < ignoring.dataset.n_transitions == dataset.n_transitions
+
+
+def test_a_saved_agent_keeps_its_chance_edges(tmp_path):
+    model = ProQ(dataset=GridMaze(PORTAL_AND_DETOUR).random_walks(100, 50), **SMALL)
+    model.save(tmp_path / "agent")
+    loaded = ProQ.load(tmp_path / "agent", device="cpu")
+    (edge,), (kept,) = model.chance_edges, loaded.chance_edges
+    assert vars(edge).keys() == vars(kept).keys()
+    for name, value in vars(edge).items():
+        np.testing.assert_array_equal(getattr(kept, name), value)
+    assert loaded.planner.n_nodes == model.planner.n_nodes == SMALL["n_keypoints"] + 1 + len(edge.exits)

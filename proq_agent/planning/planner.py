@@ -87,6 +87,16 @@ class Planner:
         return self.snapshot.closures.version
 
     @property
+    def max_hop(self) -> float:
+        """Longest hop that plans keep to."""
+        return self.settings.max_hop
+
+    @property
+    def reach(self) -> float:
+        """A keypoint at most this far is reached."""
+        return self.settings.reach
+
+    @property
     def n_nodes(self) -> int:
         """Keypoints, and the entrances and exits of chance edges."""
         return len(self.nodes)

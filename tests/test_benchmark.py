@@ -173,7 +173,7 @@ def test_a_failed_run_is_reported_and_the_others_go_on(workplace: Path, capsys: 
     variants = ("--variant", "bad", "batch_size:1", "--variant", "good")
     assert main(command("--jobs", 1, *variants)) == 1
     error = capsys.readouterr().err
-    assert "bad, seed 1 failed" in error and "batch_size must be at least 2" in error and "1 of 2 runs" in error
+    assert "bad, seed 1 failed" in error and "at least 2, got 1" in error and "1 of 2 runs" in error
     assert csv_of(1, "good").is_file() and not csv_of(1, "bad").exists()
 
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch as th
+from tiny_algorithm import TinyCloning
 
 from zoo.figures.learned_map import LearnedMap
 from zoo.figures.map_quality import MapQuality, map_quality
@@ -89,3 +90,7 @@ def test_what_is_not_known_is_none(tiny) -> None:
     legged = replace(MAZE, step=None)
     found = map_quality(tiny(), legged, states_on_a_line())
     assert found.keypoints_free is not None and found == MapQuality(found.keypoints_free)
+
+
+def test_an_agent_without_a_map_has_no_quality_of_it(walks) -> None:
+    assert map_quality(TinyCloning(dataset=walks, device="cpu"), MAZE, states_on_a_line()) == MapQuality()

@@ -307,7 +307,7 @@ def _appears(key: bytes, file: Path, seconds: float = 60.0) -> bool:
         (["-i", "x.zip", "-params", "batch_size:3"], "leave out -params"),
         (["-params", "bach_size:3"], "did you mean batch_size?"),
         (["-params", "planning.max_hop:-1", "--dataset-path", "none.npz"], "max_hop must be positive, got -1.0"),
-        (["-params", "batch_size:1"], "batch_size must be at least 2"),
+        (["-params", "batch_size:1"], "at least 2, got 1"),
     ],
 )
 def test_bad_input_is_one_clear_line_and_leaves_nothing(

@@ -11,7 +11,9 @@ from functools import partial
 import pytest
 import torch as th
 
-from zoo.bench import SECTIONS, build, main, matrix_products, walks
+from zoo.bench import SECTIONS as NAMES
+from zoo.bench import main
+from zoo.benchmarking.costs import SECTIONS, build, matrix_products, walks
 from zoo.benchmarking.timing import Stopwatch, interleaved, ratio
 
 
@@ -22,6 +24,10 @@ def test_every_section_is_printed_with_its_targets(capsys: pytest.CaptureFixture
         assert title in out
     for text in (">= 8x", ">= 40 on two cores", "<= 1.3x", "<= 1.5x", "keypoints", "Floyd-Warshall", "peak memory"):
         assert text in out
+
+
+def test_the_command_offers_all_sections() -> None:
+    assert tuple(SECTIONS) == NAMES
 
 
 def test_functions_take_turns_and_the_first_does_not_count() -> None:

@@ -7,16 +7,20 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
-from tiny_goal import ENV, NAME, TINY_PARAMS
+from tiny_goal import ENV, NAME, TINY_PARAMS, tiny_arrays
 
 from proq_agent import ProQ
-from zoo.benchmark import ABLATION_ENV, ABLATIONS, _grid, build_parser, main
-from zoo.benchmarking.results import read_results
-from zoo.config import load_hyperparams
+from zoo.benchmark import main
+from zoo.benchmarking.grid import Grid
+from zoo.benchmarking.results import read_results, write_results
+from zoo.benchmarking.run import BenchmarkRun
+from zoo.runs.folder import RunFolder
 
 
 def command(*more: Any, seeds: tuple[int, ...] = (1,), n: int = 6, params: tuple[str, ...] = TINY_PARAMS) -> list[str]:
@@ -24,8 +28,22 @@ def command(*more: Any, seeds: tuple[int, ...] = (1,), n: int = 6, params: tuple
     return [str(option) for option in [*options, "--seeds", *seeds, *more, "-params", *params]]
 
 
+def grid_of(options: list[str]) -> Grid:
+    """The grid that a command line means."""
+    grids: list[Grid] = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Grid, "execute", lambda grid, *_, **__: grids.append(grid))
+        assert main([*options, "--no-report"]) == 0
+    return grids[0]
+
+
+def one_run(*more: Any) -> BenchmarkRun:
+    (run,) = grid_of(command("--verbose", 0, *more)).runs()
+    return run
+
+
 def csv_of(seed: int, variant: str = "default") -> Path:
-    return Path(f"out/runs/{NAME}_{variant}_{seed}.csv")
+    return Path(f"out/proq/runs/{NAME}_{variant}_{seed}.csv")
 
 
 def test_a_run_is_recorded_and_rendered(workplace: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -37,18 +55,18 @@ def test_a_run_is_recorded_and_rendered(workplace: Path, capsys: pytest.CaptureF
     assert row.dataset_source == "file" and len(row.dataset_sha256 or "") == 64
     assert "torch=" in row.versions and row.cpu and row.cores >= 1 and row.jobs == 1
     assert row.keypoints_free is None  # no maze
-    assert {path.name for path in Path("out").iterdir()} == {"runs", "table.md", "success.png", "success.pdf"}
+    assert {path.name for path in Path("out").iterdir()} == {"proq", "table.md", "success.png", "success.pdf"}
     assert ENV in Path("out/table.md").read_text() and "sampled" in capsys.readouterr().out
 
-    agent = ProQ.load(Path("agents") / f"{NAME}.zip")
+    agent = ProQ.load(Path("agents/proq") / f"{NAME}.zip")
     assert (agent.num_timesteps, agent.seed) == (6, 1)
     (full,) = Path("logs/benchmark").glob(f"seed_1_*/proq/{NAME}_1/{NAME}.zip")
-    assert (Path("agents") / f"{NAME}.zip").stat().st_size < full.stat().st_size
+    assert (Path("agents/proq") / f"{NAME}.zip").stat().st_size < full.stat().st_size
 
     # The recorded command repeats the run.
     repeat = [*shlex.split(row.command)[3:], "--out", "again", "--device", "cpu", "-f", "elsewhere", "--verbose", "0"]
     assert main(repeat) == 0
-    (again,) = read_results(Path("again") / "runs" / csv_of(1).name)
+    (again,) = read_results(Path("again/proq/runs") / csv_of(1).name)
     assert again.settings == row.settings and again.command == row.command
     assert (again.success_sampled, again.steps_sampled) == (row.success_sampled, row.steps_sampled)
 
@@ -59,7 +77,7 @@ def test_what_is_done_is_not_repeated(workplace: Path, capsys: pytest.CaptureFix
     assert main(command()) == 0
     assert csv_of(1).stat().st_mtime_ns == before
 
-    assert main(command(params=(*TINY_PARAMS, "max_hop:7.0"))) == 1  # other settings are another run
+    assert main(command(params=(*TINY_PARAMS, "planning.max_hop:7.0"))) == 1  # other settings are another run
     assert "other settings" in capsys.readouterr().err
     assert csv_of(1).stat().st_mtime_ns == before
 
@@ -71,44 +89,83 @@ def test_what_is_done_is_not_repeated(workplace: Path, capsys: pytest.CaptureFix
 def test_an_edit_while_a_run_trains_does_not_change_what_it_is_taken_for(workplace: Path) -> None:
     conf = workplace / "conf.yml"
     conf.write_text("default: {n_timesteps: 5}\n")
-    args = build_parser().parse_args([*command("--verbose", 0, "-conf", conf)])
-    (one,) = _grid(args, Path("out"))
+    grid = grid_of(command("--verbose", 0, "-conf", conf))
+    (one,) = grid.runs()
     assert not one.is_done()
     before = one.settings
-    conf.write_text("default: {n_timesteps: 5, max_hop: 7.0}\n")
+    conf.write_text("default: {n_timesteps: 5, temperature: 7.0}\n")
     assert one.settings == before
-    (other,) = _grid(args, Path("out"))
+    (other,) = grid.runs()
     assert other.settings != before
+    one.execute()
+    (folder,) = Path("logs/benchmark").glob("*/proq/*")
+    assert RunFolder(folder, NAME).read_config()["hyperparams"]["temperature"] == 5.0  # the default, as it was then
+
+
+def test_the_identity_of_a_run_covers_what_its_results_depend_on(
+    workplace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = one_run()
+    assert one_run().settings == run.settings
+    assert one_run("--episodes", 4).settings != run.settings and one_run("--episodes", 4).training == run.training
+    acting = one_run("--variant", "a", "planning.reach:3.0")
+    assert acting.settings != run.settings and acting.training == run.training
+    for other in (one_run("--variant", "a", "temperature:3.0"), one_run("-n", 7), one_run("--seeds", 2)):
+        assert other.settings != run.settings and other.training != run.training
+    # A default that is spelt out is no other setting, and one that changes is.
+    default = one_run("--variant", "a", "keypoints.repel_range:100.0")
+    assert default.settings == run.settings
+    monkeypatch.setattr("zoo.benchmarking.run.code_version", lambda: "other")
+    assert one_run().settings != run.settings and one_run().training != run.training
+
+
+def test_a_stale_file_is_never_taken_for_done(workplace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(command("--verbose", 0, "--no-report")) == 0
+    (row,) = read_results(csv_of(1))
+    capsys.readouterr()
+
+    np.savez(workplace / "data.npz", **tiny_arrays(seed=1))  # type: ignore[arg-type]
+    assert main(command("--verbose", 0)) == 1
+    assert "is of a run with other data" in capsys.readouterr().err
+    csv_of(1).unlink()  # nor is the agent of the other data
+    assert main(command("--verbose", 0, "--no-report")) == 0
+    assert len(list(Path("logs/benchmark").glob("*/proq/*"))) == 2
+    (again,) = read_results(csv_of(1))
+    assert (again.settings, again.dataset_sha256 == row.dataset_sha256) == (row.settings, False)
+
+    write_results(csv_of(1), [replace(again, settings="0123456789ab")])
+    assert main(command("--verbose", 0)) == 1
+    assert "other settings or by other code" in capsys.readouterr().err
 
 
 def test_report_alone_renders(workplace: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--report", "--out", "out"]) == 1
     assert "no results in out" in capsys.readouterr().err
     assert main(command("--no-report", "--verbose", 0)) == 0
-    assert [path.name for path in Path("out").iterdir()] == ["runs"]
+    assert [path.name for path in Path("out").iterdir()] == ["proq"]
     assert main(["--report", "--out", "out"]) == 0
-    assert "paper: ProQ" in capsys.readouterr().out and Path("out/table.md").is_file()
+    assert "paper: proq" in capsys.readouterr().out and Path("out/table.md").is_file()
 
 
 @pytest.mark.slow
 def test_a_grid_of_seeds_and_variants_side_by_side(workplace: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    variants = {"plain": (), "near": ("max_hop:7.0",), "few": ("n_keypoints:4",)}
+    variants = {"plain": (), "near": ("planning.max_hop:7.0",), "few": ("keypoints.n:4",)}
     of_variants = [part for name, overrides in variants.items() for part in ("--variant", name, *overrides)]
     options = command("--jobs", 2, *of_variants, seeds=(1, 2))
     assert main(options) == 0
     out = capsys.readouterr().out
-    assert "6 runs, 0 of them done before" in out and "[6/6]" in out and "± " in out
-    assert {path.name for path in Path("out/runs").iterdir()} == {
+    assert "6 runs, 0 of them done before" in out and "[6/6]" in out
+    assert {path.name for path in Path("out/proq/runs").iterdir()} == {
         csv_of(seed, variant).name for seed in (1, 2) for variant in variants
     }
     assert read_results(csv_of(1, "near"))[0].jobs == 2
 
     # One training serves the variants that differ in how the agent acts, and each acts in its own way.
     assert len(list(Path("logs/benchmark").glob("*/proq/*"))) == 4
-    runs = {run.variant: run for run in _grid(build_parser().parse_args(options), Path("out")) if run.seed == 1}
-    agents = {name: run._load(run._latest()) for name, run in runs.items()}
-    assert agents["near"].max_hop == 7.0 and agents["plain"].max_hop != 7.0
-    assert agents["few"].n_keypoints == 4 and agents["plain"].n_keypoints == 5
+    runs = {run.variant: run for run in grid_of(options).runs() if run.experiment.seed == 1}
+    agents: dict[str, Any] = {name: run._load(run._latest()) for name, run in runs.items()}
+    assert agents["near"].planning.max_hop == 7.0 and agents["plain"].planning.max_hop == 45.0
+    assert agents["few"].keypoints.n == 4 and agents["plain"].keypoints.n == 5
 
 
 @pytest.mark.slow
@@ -116,7 +173,7 @@ def test_a_failed_run_is_reported_and_the_others_go_on(workplace: Path, capsys: 
     variants = ("--variant", "bad", "batch_size:1", "--variant", "good")
     assert main(command("--jobs", 1, *variants)) == 1
     error = capsys.readouterr().err
-    assert "bad, seed 1 failed" in error and "batch_size must be at least 2" in error and "1 of 2 runs" in error
+    assert "bad, seed 1 failed" in error and "at least 2, got 1" in error and "1 of 2 runs" in error
     assert csv_of(1, "good").is_file() and not csv_of(1, "bad").exists()
 
 
@@ -149,7 +206,7 @@ def test_an_interrupted_grid_stops_its_runs_and_goes_on(workplace: Path) -> None
     assert not list(Path("out").rglob("*.tmp"))
     for path in saved:  # they went on where they had stopped
         name = path.parent.name[:-1] + "2"
-        assert "--trained-agent" in (path.parent.parent / name / NAME / "command.txt").read_text()
+        assert RunFolder(path.parent.parent / name, NAME).read_config()["resumed_from"] == str(path)
 
 
 @pytest.mark.parametrize(("options", "jobs"), [((), 8), (("--num-threads", 3), 2), (("--num-threads", 16), 1)])
@@ -158,7 +215,7 @@ def test_runs_side_by_side_share_the_cores(
 ) -> None:
     seen = []
     monkeypatch.setattr("zoo.benchmark.usable_cores", lambda: 8)
-    monkeypatch.setattr("zoo.benchmark.run_side_by_side", lambda _, jobs, on_end: seen.append(jobs))
+    monkeypatch.setattr("zoo.benchmarking.grid.run_side_by_side", lambda _, jobs, on_end: seen.append(jobs))
     assert main(command("--no-report", *options, seeds=(1, 2))) == 0
     assert seen == [jobs]
 
@@ -184,9 +241,3 @@ def test_bad_input_is_one_clear_line_and_leaves_nothing(
     assert message in error
     assert error.startswith("python -m zoo.benchmark: error:") and error.count("\n") == 1
     assert [path.name for path in workplace.iterdir()] == ["data.npz"]
-
-
-def test_every_ablation_is_a_valid_change() -> None:
-    entries = [load_hyperparams(ABLATION_ENV, overrides=overrides) for overrides in ABLATIONS.values()]
-    assert all(hyperparams["policy_kwargs"] for hyperparams, _ in entries)
-    assert {"no-keypoints", "no-fourier-features", "K-25", "tau-100"} <= set(ABLATIONS)

@@ -7,7 +7,7 @@ import pytest
 
 from zoo.cli import print_table, run
 
-COMMANDS = ("train", "enjoy", "benchmark", "optimize", "generate")
+COMMANDS = ("train", "enjoy", "benchmark", "optimize", "generate", "bench")
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -37,3 +37,28 @@ def test_what_ends_a_command_is_said_in_one_line(
 
     assert run(argparse.ArgumentParser(prog="tool"), command, []) == code
     assert capsys.readouterr().err == ("interrupted\n" if code == 130 else "tool: error: not so\n")
+
+
+@pytest.mark.parametrize(
+    ("command", "argv", "answer"),
+    [
+        ("train", "--env a-v0 -optimize --n-trials 5 -n 9", "zoo.optimize --env a-v0 --n-trials 5 -n 9"),
+        ("train", "--env a-v0 --optimize-hyperparameters", "type: python -m zoo.optimize --env a-v0"),
+        ("train", "--env a-v0 --n-trials 5", "zoo.optimize --env a-v0 --n-trials 5"),
+        ("train", "--env a-v0 --vec-env subproc", "all episodes of an evaluation act together"),
+        ("train", "--env a-v0 --vec-env=subproc", "all episodes of an evaluation act together"),
+        ("enjoy", "--env a-v0 --env-kwargs x:1", "gymnasium.register('Mine-v0'"),
+        ("benchmark", "--env a-v0 --env-kwargs x:1", "gymnasium.register('Mine-v0'"),
+    ],
+)
+def test_habits_of_rl_zoo_are_answered(
+    capsys: pytest.CaptureFixture[str], command: str, argv: str, answer: str
+) -> None:
+    assert import_module(f"zoo.{command}").main(argv.split()) == 2
+    error = capsys.readouterr().err
+    assert answer in error and error.startswith(f"python -m zoo.{command}: error: -") and error.count("\n") == 1
+
+
+def test_habits_of_rl_zoo_that_need_no_answer_are_understood() -> None:
+    for command, argv in (("enjoy", "--env a --no-render --no-hub -P"), ("train", "--env a -P")):
+        import_module(f"zoo.{command}").build_parser().parse_args(argv.split())

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import inspect
+import warnings
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +15,10 @@ from hypothesis import strategies as st
 from stable_baselines3.common.utils import LinearSchedule
 
 from proq_agent import ProQ
+from proq_agent.planning.settings import PlanningSettings
 from proq_agent.proq.policies import ProQPolicy
-from zoo.config import DEFAULT_FILE, load_hyperparams, to_plain
+from proq_agent.proq.settings import KeypointSettings
+from zoo.config import ABLATIONS, FOLDER, SEARCH, all_hyperparams, load_hyperparams, read_block, to_plain
 from zoo.data.catalogue import DATASET_IDS
 
 
@@ -28,15 +32,15 @@ def write(folder: Path, text: str) -> Path:
 def test_every_dataset_has_hyperparameters_that_the_constructor_takes(env_id: str) -> None:
     kwargs, n_timesteps = load_hyperparams(env_id)
     inspect.signature(ProQ).bind(**kwargs)
-    inspect.signature(ProQPolicy).bind(None, None, **kwargs["policy_kwargs"])
+    inspect.signature(ProQPolicy).bind(None, None, n_keypoints=1, **kwargs["policy_kwargs"])
     assert n_timesteps > 0
     assert kwargs["learning_rate"](1.0) > kwargs["learning_rate"](0.0)
 
 
 def test_every_entry_of_the_shipped_file_is_read_without_error() -> None:
-    names = yaml.safe_load(DEFAULT_FILE.read_text())
+    names = yaml.safe_load((FOLDER / "proq.yml").read_text())
     assert set(DATASET_IDS) <= set(names)
-    for name in set(names) - {"paper"}:
+    for name in set(names) - {"paper", ABLATIONS, SEARCH}:
         load_hyperparams(name)
 
 
@@ -47,6 +51,9 @@ def test_the_paper_preset_is_what_the_constructors_default_to_but_for_chance() -
     policy_defaults = {name: p.default for name, p in inspect.signature(ProQPolicy).parameters.items()}
     policy_kwargs = kwargs.pop("policy_kwargs")
     assert kwargs.pop("stochastic") == "ignore"
+    groups = {"keypoints": KeypointSettings(), "planning": PlanningSettings()}
+    for name, group in groups.items():
+        assert kwargs.pop(name).items() <= asdict(group).items() | {("start", 100_000)}  # a tenth of the updates
     assert kwargs == {name: defaults[name] for name in kwargs}
     assert {**policy_kwargs, "hidden_sizes": tuple(policy_kwargs["hidden_sizes"])} == {
         name: policy_defaults[name] for name in policy_kwargs
@@ -122,6 +129,15 @@ def test_learning_rate_schedules(tmp_path: Path) -> None:
         ("x:\n  n_timesteps: -5\n", "line 2: n_timesteps must be at least 1, got -5"),
         ("x:\n  [batch_size]: 5\n", "line 2: a key must be a name"),
         ("x: &x\n  batch_size: 5\n  <<: *x\n", "line 3: this merges an entry into itself"),
+        ("x:\n  planning:\n    max_hopp: 3.0\n", "line 3: unknown hyperparameter 'max_hopp'; did you mean max_hop"),
+        ("x:\n  max_hopp: 3.0\n", "line 2: unknown hyperparameter 'max_hopp'; did you mean planning.max_hop"),
+        ("x:\n  dropuot: 0.1\n", "line 2: .*did you mean policy_kwargs.dropout"),
+        ("x:\n  goals:\n    value:\n      nera: 0.1\n", "line 4: .*did you mean near"),
+        ("x:\n  goals:\n    value: {near: some}\n", "line 3: near must be a number, got str"),
+        ("x:\n  planning: 3\n", "line 2: expected 'key: value'"),
+        ("x:\n  policy_kwargs:\n    n_keypoints: 3\n", "line 3: unknown hyperparameter 'n_keypoints'"),
+        ("x:\n  max_hop: far\n", "line 2: max_hop must be a number, got str"),
+        ("x:\n  near_candidates: 3\n", "line 2: near_candidates is no longer an option; leave it out"),
         ("x: [\n", "not valid YAML"),
         ("", "expected 'key: value'"),
         ("- 1\n", "expected 'key: value'"),
@@ -157,6 +173,52 @@ def test_params_override_the_file() -> None:
     assert replaced["policy_kwargs"] == {"latent_dim": 3}
 
 
+def test_params_change_one_setting_of_a_group() -> None:
+    base, _ = load_hyperparams("x")
+    kwargs, _ = load_hyperparams("x", overrides=["planning.max_hop:7", "goals.value.near_in_time:0.1"])
+    assert kwargs["planning"] == base["planning"] | {"max_hop": 7.0}
+    assert kwargs["goals"] == base["goals"] | {"value": {"near": 0.3, "near_in_time": 0.1}}
+    assert to_plain(load_hyperparams("x")[0]) == to_plain(base)  # nothing is shared between calls
+    replaced, _ = load_hyperparams("x", overrides=["planning:{reach: 3}"])
+    assert replaced["planning"] == {"reach": 3.0}
+
+
+def test_names_of_earlier_versions_still_work_with_one_warning(tmp_path: Path) -> None:
+    path = write(tmp_path, "x: {n_timesteps: 5, max_hop: 30, reach: 4, planning: {caution: 2}, near_candidates: 256}\n")
+    with pytest.warns(FutureWarning) as warned:
+        kwargs, _ = load_hyperparams("x", conf_file=path, overrides=["value_near_share:0.2", "planning.reach:5"])
+    assert kwargs == {
+        "planning": {"max_hop": 30.0, "reach": 5.0, "caution": 2.0},
+        "goals": {"value": {"near": 0.2}},
+    }
+    assert len(warned) == 1
+    for move in ("max_hop is planning.max_hop now", "reach is planning.reach now", "goals.value.near now"):
+        assert move in str(warned[0].message)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        load_hyperparams("x", overrides=["planning.reach:5"])
+
+
+@pytest.mark.parametrize("old", sorted(ProQ.renamed.places))
+def test_every_old_name_has_a_place(old: str) -> None:
+    value = {"barrier": "false", "patience": "7", "n_keypoints": "7", "keypoint_freq": "7"}.get(old, "0.125")
+    with pytest.warns(FutureWarning, match=ProQ.renamed.places[old]):
+        kwargs, _ = load_hyperparams("x", overrides=[f"{old}:{value}"])
+    for part in ProQ.renamed.places[old].split("."):
+        kwargs = kwargs[part]
+    assert kwargs == yaml.safe_load(value)
+
+
+def test_all_hyperparameters_are_told_with_their_defaults() -> None:
+    given = {"planning": {"reach": 3.0}, "policy_kwargs": {"dropout": 0.5}, "temperature": 2.0}
+    told = all_hyperparams("proq", given)
+    assert told["planning"] == asdict(PlanningSettings(reach=3.0))
+    assert told["policy_kwargs"]["dropout"] == 0.5 and told["policy_kwargs"]["hidden_sizes"] == [512, 512, 512]
+    assert told["temperature"] == 2.0 and told["goals"]["value"]["uniform"] == 1.0
+    assert "dataset" not in told and "seed" not in told and "legacy" not in told
+    assert all_hyperparams("proq", told) == told
+
+
 @pytest.mark.parametrize(
     ("override", "message"),
     [
@@ -165,6 +227,10 @@ def test_params_override_the_file() -> None:
         ("batch_sise:3", "did you mean batch_size"),
         ("policy_kwargs.latent_dims:3", "did you mean latent_dim"),
         ("policy_kwargs.latent_dim.x:3", "latent_dim must be a whole number"),
+        ("planning.max_hopp:3", "did you mean max_hop"),
+        ("planning.max_hop.x:3", "max_hop must be a number"),
+        ("planning.max_hop:far", "max_hop must be a number"),
+        ("near_candidates:3", "no longer an option"),
         ("learning_rate:1e-3", "write 0.001"),
         ("batch_size:[", "not valid YAML"),
         ("batch_size: # 5", "only a comment"),
@@ -198,3 +264,16 @@ def test_what_is_recorded_reads_back_as_it_was(tmp_path_factory: pytest.TempPath
     path.write_text(yaml.safe_dump({"x": to_plain(given)}))
     kwargs, n_timesteps = load_hyperparams("x", conf_file=path)
     assert to_plain(kwargs | {"n_timesteps": n_timesteps}) == to_plain(given)
+
+
+def test_every_ablation_is_a_valid_change() -> None:
+    ablations = read_block(ABLATIONS, "proq")
+    base = load_hyperparams("pointmaze-giant-stitch-v0")[0]
+    entries = [load_hyperparams("pointmaze-giant-stitch-v0", overrides=own)[0] for own in ablations.values()]
+    assert all(entry != base or name == "K-100" for name, entry in zip(ablations, entries, strict=True))
+    assert {"no-keypoints", "no-fourier-features", "K-25", "tau-100"} <= set(ablations)
+
+
+def test_a_part_that_is_missing_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"proq\.yml has no part tables"):
+        read_block("tables", "proq", write(tmp_path, "default: {n_timesteps: 5}\n"))

@@ -10,10 +10,11 @@ import pytest
 from tiny_goal import ENV, TinyGoalEnv, tiny_model
 
 import zoo
-from zoo.enjoy import main
+from zoo.cli import agent_options
+from zoo.enjoy import build_parser, main
 from zoo.figures.learned_map import LearnedMap
 from zoo.figures.video import MapVideo
-from zoo.runs.agents import check_environment
+from zoo.runs.agents import AgentChoice, check_environment
 from zoo.runs.folder import env_name
 
 
@@ -101,12 +102,9 @@ def test_a_video_says_what_the_plan_costs(tmp_path, monkeypatch, cost, said):
 
 @pytest.mark.parametrize("options", [["--load-checkpoint", "90"], ["--load-last-checkpoint"], ["--exp-id", "1"], []])
 def test_chooses_the_agent_that_was_asked_for(logs, options):
-    from zoo.enjoy import build_parser
-    from zoo.runs.agents import load_agent
-
     args = build_parser().parse_args(["--env", ENV, "--folder", str(logs), *options])
     expected = {"90": 6, "--load-last-checkpoint": 9, "1": 3}.get(options[-1] if options else "", 12)
-    assert load_agent(args).num_timesteps == expected
+    assert AgentChoice(**agent_options(args)).load().num_timesteps == expected
 
 
 SHIPPED = Path(zoo.__file__).parent / "agents" / "proq" / "pointmaze-giant-navigate-v0.zip"
@@ -153,7 +151,7 @@ def test_variants_of_robotics_mazes_are_the_same_maze(tmp_path):
         (["--env", ENV, "--load-checkpoint", "7"], "rl_model_90_steps.zip"),
         (["--env", ENV, "--load-checkpoint", "0"], "no rl_model_0_steps.zip"),
         (["--env", ENV, "--exp-id", "9"], "no run 9"),
-        (["--env", "pointmaze-medium-v0"], "zoo.train --env pointmaze-medium-v0"),
+        (["--env", "pointmaze-medium-v0"], "zoo.train --algo proq --env pointmaze-medium-v0"),
         (["--env", "pointmaze-medum-v0"], "pointmaze-medium-v0"),
         (["--env", ENV, "--video", "out.avi"], ".mp4"),
         (["--env", ENV, "--plot", "out.txt"], ".png"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch as th
+from tiny_algorithm import TinyCloning
 
 from zoo.figures.map_quality import map_quality
 from zoo.figures.maze_geometry import MazeGeometry
@@ -43,3 +44,7 @@ def test_a_distance_that_is_the_way_correlates_with_it(tiny, monkeypatch: pytest
 def test_what_is_not_known_is_none(tiny) -> None:
     assert map_quality(tiny(), None, states_on_a_line()) == (None, None)
     assert map_quality(tiny(), MAZE, th.zeros(5, 3)) == (None, None)
+
+
+def test_an_agent_without_a_map_has_no_quality_of_it(walks) -> None:
+    assert map_quality(TinyCloning(dataset=walks, device="cpu"), MAZE, states_on_a_line()) == (None, None)

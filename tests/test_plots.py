@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import copy
+import shutil
 import subprocess
 import sys
 from contextlib import contextmanager
@@ -16,11 +17,13 @@ import zoo
 from proq_agent import GoalDataset, ProQ
 from proq_agent.chance.edges import ChanceEdge
 from zoo.figures.canvas import saved_figure
-from zoo.figures.curves import Curve, mean_and_band, read_curve, read_trainings
-from zoo.figures.learned_map import LearnedMap
-from zoo.figures.maps import _draw_chance
-from zoo.plots import draw_map, main
+from zoo.figures.curves import Curve, mean_and_band
+from zoo.figures.learned_map import LearnedMap, in_plane
+from zoo.figures.maps import _draw_chance, draw_map
+from zoo.figures.maze_geometry import MazeGeometry
+from zoo.plots import main
 from zoo.runs.folder import RunFolder
+from zoo.runs.learning_curves import read_curve, read_groups, read_trainings
 
 
 @pytest.fixture(scope="module")
@@ -72,14 +75,14 @@ def test_drawing_changes_neither_agent_nor_matplotlib(model, tmp_path):
     style = dict(matplotlib.rcParams)
     before = copy.deepcopy(model.policy.state_dict())
     draw_map(model, tmp_path / "map.png", title="a title")
-    LearnedMap(model).without_barrier(3)
+    model.keypoints_without_barrier(3)
     assert dict(matplotlib.rcParams) == style
     assert all((before[name] == value).all() for name, value in model.policy.state_dict().items())
 
 
 def test_walls_are_part_of_the_picture(model, tmp_path):
     draw_map(model, tmp_path / "plain.png")
-    draw_map(model, tmp_path / "maze.png", env_id="pointmaze-medium-navigate-v0")
+    draw_map(model, tmp_path / "maze.png", MazeGeometry.of_env_id("pointmaze-medium-navigate-v0"))
     assert (tmp_path / "plain.png").read_bytes() != (tmp_path / "maze.png").read_bytes()
 
 
@@ -136,7 +139,7 @@ def test_goal_spaces_that_are_no_plane(tmp_path, goal_dim):
     draw_map(model, tmp_path / "map.png")
     learned = LearnedMap(model)
     keypoints = learned.keypoints
-    np.testing.assert_allclose(learned.to_goals(learned.in_plane(keypoints)), keypoints)
+    np.testing.assert_allclose(learned.to_goals(in_plane(keypoints)), keypoints)
     plan = learned.plan(np.array([0.1, 0.1]), np.array([0.9, 0.9]))
     assert plan.points.shape == (len(plan.nodes), goal_dim)
 
@@ -185,6 +188,14 @@ def test_curves_of_all_runs_of_an_env(tmp_path, figures):
     (loss,) = figures[1].axes[0].lines
     np.testing.assert_allclose(loss.get_xydata(), [[100, 3.5], [200, 2.5]])
     assert figures[1].axes[0].get_ylabel() == "train/loss"
+
+
+def test_curves_of_several_algorithms_are_told_apart(tmp_path):
+    first = run_folder(tmp_path, "e_1", [0.1, 0.2])
+    second = tmp_path / "gcbc" / "e_1"
+    shutil.copytree(first, second)
+    assert list(read_groups([first, second])) == ["proq, e", "gcbc, e"]
+    assert list(read_groups([first])) == ["e"]
 
 
 def test_a_resumed_run_and_the_one_before_are_one_training(tmp_path):

@@ -7,13 +7,18 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+import zoo
 from zoo.benchmarking.report import (
     PAPER,
     ablation_table,
-    confidence_interval,
+    bootstrap_interval,
     draw_success,
+    interval,
     success_table,
+    wilson_interval,
     write_report,
 )
 from zoo.benchmarking.results import Result, grouped, read_results, write_results
@@ -54,7 +59,7 @@ def cells(table: str) -> list[dict[str, str]]:
     return [dict(zip(lines[0], line, strict=True)) for line in lines[2:]]
 
 
-def test_the_table_has_mean_and_std_over_seeds_beside_the_paper() -> None:
+def test_the_table_has_mean_and_interval_beside_the_paper() -> None:
     runs = [
         run_of([0.5, 0.7], seed=200),  # mean over tasks 0.6
         run_of([1.0, 0.6], seed=100),  # 0.8
@@ -68,28 +73,55 @@ def test_the_table_has_mean_and_std_over_seeds_beside_the_paper() -> None:
         (MEDIUM, "default"), (GIANT, "default"), (GIANT, "ignore"), ("mine-v0", "default"),
     ]  # fmt: skip
     giant = rows[1]
-    assert giant["sampled"] == "70.0 ± 14.1"  # sample standard deviation of 60 and 80
-    assert (giant["deterministic"], giant["seeds"], giant["minutes"]) == ("50.0 ± 0.0", "2", "10.0")
-    assert (giant["paper: ProQ"], giant["paper: QRL"], giant["paper: HIQL"]) == ("99 ± 1", "50 ± 8", "0 ± 0")
-    assert rows[0]["sampled"] == "100.0"  # one seed has no spread
-    assert rows[3]["paper: ProQ"] == "-"
+    assert giant["algorithm"] == "proq"
+    assert giant["sampled"] == "70.0 [55.0, 85.0]"  # the bootstrap's: the worst seed of each task, and the best
+    assert (giant["seeds"], giant["minutes"]) == ("2", "10.0")
+    assert giant["deterministic"] == "50.0 [43.1, 56.9]"  # Wilson's, of 200 episodes: all seeds are alike
+    assert (giant["paper: proq"], giant["paper: qrl"], giant["paper: hiql"]) == ("99 ± 1", "50 ± 8", "0 ± 0")
+    assert rows[0]["sampled"] == "100.0 [92.9, 100.0]"  # also of one seed, of 50 episodes
+    assert rows[3]["paper: proq"] == "-"
     assert "generated with seed 0" in table and "Some, CPU, 2 cores" in table and "seeds 100, 200" in table
 
 
 def test_the_ablation_table_has_a_row_a_variant() -> None:
     runs = [run_of([1.0, 0.0]), run_of([0.5], variant="x", keypoints_free=None, distance_correlation=None)]
     first, second = cells(ablation_table(grouped(runs)))
-    assert (first["sampled"], first["keypoints in free cells"]) == ("50.0", "75.0")
+    assert (first["sampled"][:4], first["keypoints in free cells"]) == ("50.0", "75.0")
     assert first["correlation of d with the geodesic"] == "0.963"
     assert (second["variant"], second["keypoints in free cells"]) == ("x", "-")
     assert second["correlation of d with the geodesic"] == "-"
 
 
-def test_the_confidence_interval() -> None:
-    low, high = confidence_interval(np.array([0.4, 0.5, 0.6]))
-    assert low == high == pytest.approx(4.303 * 0.1 / np.sqrt(3), rel=1e-3)  # Student's t with 2 degrees of freedom
-    assert confidence_interval(np.array([0.97, 1.0, 1.0]))[1] == pytest.approx(0.01)  # not beyond 100 %
-    assert confidence_interval(np.array([0.9])) == (0.0, 0.0)
+@pytest.mark.parametrize(
+    ("successes", "episodes", "low", "high"),
+    [(0, 10, 0.0, 0.2775), (5, 10, 0.2366, 0.7634), (10, 10, 0.7225, 1.0), (81, 263, 0.2553, 0.3662)],
+)
+def test_wilsons_interval_of_textbooks(successes: int, episodes: int, low: float, high: float) -> None:
+    assert wilson_interval(successes, episodes) == pytest.approx((low, high), abs=5e-5)
+
+
+@given(st.integers(1, 5000), st.floats(0.0, 1.0))
+def test_an_interval_of_episodes_is_never_empty_and_holds_the_rate(episodes: int, share: float) -> None:
+    successes = round(share * episodes)
+    low, high = wilson_interval(successes, episodes)
+    assert 0.0 <= low <= successes / episodes <= high <= 1.0
+    assert high - low > 1.0 / (episodes + 4)
+
+
+def test_the_bootstrap_draws_seeds_within_tasks() -> None:
+    # Of two seeds a quarter of the draws are twice the same one; of two tasks both are at their best in a sixteenth.
+    assert bootstrap_interval([np.array([0.0, 1.0]), np.array([0.0, 1.0])]) == (0.0, 1.0)
+    low, high = bootstrap_interval([np.array([0.0, 1.0])] * 50)
+    assert 0.35 < low < 0.42 and 0.58 < high < 0.65  # of 100 draws; as one stratum it would be from 0 to 1
+    assert bootstrap_interval([np.array([0.25]), np.array([0.75])]) == (0.5, 0.5)
+
+
+def test_a_rate_of_all_seeds_is_as_uncertain_as_episodes_or_seeds_make_it() -> None:
+    (alike,) = grouped([run_of([1.0, 1.0], seed=seed) for seed in (1, 2, 3)])
+    assert interval(alike, "success_sampled") == wilson_interval(300, 300) != (1.0, 1.0)
+    (apart,) = grouped([run_of([rate] * 5, seed=seed, episodes=5000) for seed, rate in enumerate((0.2, 0.5, 0.8))])
+    low, high = interval(apart, "success_sampled")
+    assert low < 0.4 and high > 0.6  # although 75,000 episodes are all but certain
 
 
 def test_the_paper_is_there_for_every_dataset() -> None:
@@ -97,19 +129,36 @@ def test_the_paper_is_there_for_every_dataset() -> None:
     assert all(0 <= mean <= 100 for methods in PAPER.values() for mean, _ in methods.values())
 
 
-def test_the_figure_explains_its_bars_where_there_are_any(tmp_path: Path) -> None:
+def test_the_figure_tells_our_intervals_from_the_papers_spread(tmp_path: Path) -> None:
     path = tmp_path / "success.svg"
-    for runs, explained in (([run_of([1.0])], False), ([run_of([1.0]), run_of([0.5], seed=200)], True)):
-        draw_success(grouped(runs), path)
-        assert ("confidence interval" in path.read_text()) == explained
+    draw_success(grouped([run_of([1.0]), run_of([1.0], algo="gcbc"), run_of([0.5], variant="x")]), path)
+    text = path.read_text()
+    for part in ("bootstrap over seeds", "paper's ± std", ">paper<", ">gcbc<", ">proq, x<"):
+        assert part in text
+
+
+def test_files_of_before_there_were_algorithms_are_read(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    write_results(path, run_of([0.5]))
+    lines = [line.rpartition(",")[0] for line in path.read_text().splitlines()]
+    assert path.read_text().splitlines()[0].endswith(",algo")
+    path.write_text("\n".join(lines))
+    assert read_results(path) == run_of([0.5])
+
+
+def test_every_shipped_result_can_be_read() -> None:
+    paths = list((Path(zoo.__file__).parent / "results").rglob("runs/*.csv"))
+    assert len(paths) > 20
+    for path in paths:
+        assert {row.algo for row in read_results(path)} == {path.parts[-3]}
 
 
 def test_a_report_is_rendered_from_the_files_alone(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="no results"):
         write_report(tmp_path)
     for seed in (100, 200):
-        write_results(tmp_path / "runs" / f"{seed}.csv", run_of([1.0, 0.5], seed=seed))
-    write_results(tmp_path / "runs" / "mine.csv", run_of([0.5], dataset="mine-v0"))
+        write_results(tmp_path / "proq" / "runs" / f"{seed}.csv", run_of([1.0, 0.5], seed=seed))
+    write_results(tmp_path / "gcbc" / "runs" / "mine.csv", run_of([0.5], dataset="mine-v0", algo="gcbc"))
     table, png, pdf = write_report(tmp_path)
     assert len(cells(table.read_text())) == 2
     assert png.read_bytes()[:4] == b"\x89PNG" and pdf.read_bytes()[:4] == b"%PDF"

@@ -12,7 +12,6 @@ import pytest
 from tiny_goal import TINY_PARAMS
 
 import zoo.data.generation
-import zoo.generate
 from proq_agent import GoalDataset, ProQ
 from wrappers import make_goal_env
 from zoo import train
@@ -172,7 +171,9 @@ def test_minari_datasets_are_replaced_on_demand_and_not_begun_under_a_bad_name(
     assert not list(minari_folder.iterdir())
     assert main([*command, "proq/umaze-v0"]) == 0
     with monkeypatch.context() as patched:  # found out at once
-        patched.setattr(zoo.generate, "generate", lambda *_, **__: pytest.fail("made before the name was checked"))
+        patched.setattr(
+            zoo.data.generation, "generate", lambda *_, **__: pytest.fail("made before the name is checked")
+        )
         assert main([*command, "proq/umaze-v0", "--seed", "1"]) == 1
     assert "give --overwrite" in capsys.readouterr().err
     assert main([*command, "proq/umaze-v0", "--seed", "1", "--overwrite"]) == 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -21,8 +22,8 @@ from tiny_goal import ENV, NAME, TINY_PARAMS, TinyGoalEnv, tiny_model
 import zoo
 from proq_agent import ProQ
 from proq_agent.common.evaluation import evaluate_both, evaluate_tasks
-from zoo.runs.folder import RunFolder, create_run, describe_machine, find_run, git_commit
-from zoo.train import _resume_command, build_parser, main
+from zoo.runs.folder import create_run, describe_machine, find_run, git_commit
+from zoo.train import build_parser, main, resume_command
 
 SHIPPED = Path(zoo.__file__).parent / "agents" / "proq" / "pointmaze-giant-navigate-v0.zip"
 
@@ -53,7 +54,7 @@ def test_a_run_leaves_agent_logs_and_record(workplace: Path, capsys: pytest.Capt
     assert config["hyperparams"]["n_timesteps"] == 12
     assert config["hyperparams"]["learning_rate"] == "lin_0.001_5e-05"
     assert config["hyperparams"]["policy_kwargs"]["hidden_sizes"] == [16]
-    assert config["hyperparams"]["compliance"] == 0.05  # a default of the constructor
+    assert config["hyperparams"]["distance"]["compliance"] == 0.05  # a default of the constructor
     assert config["dataset"]["source"] == "file" and len(config["dataset"]["sha256"]) == 64
     assert config["versions"]["torch"] == th.__version__
     assert {"git_commit", "machine"} <= set(config)
@@ -72,7 +73,9 @@ def test_a_run_leaves_agent_logs_and_record(workplace: Path, capsys: pytest.Capt
     assert [row["time/total_timesteps"] for row in rows if row["train/n_updates"]] == ["3", "6", "9", "12"]
     assert [row["time/total_timesteps"] for row in rows if row["eval/success_rate"]] == ["3", "6", "9", "12"]
     shown = capsys.readouterr().out
-    for text in ("n_keypoints", "deterministic", "sampled", str(folder.agent), str(folder.map)):
+    logged = [line for line in shown.splitlines() if re.match(r"\d+ updates \(", line)]
+    assert [line.split()[0] for line in logged] == ["3", "6", "9", "12"] and "train/" not in shown  # a line an entry
+    for text in ("keypoints.n", "deterministic", "sampled", str(folder.agent), str(folder.map)):
         assert text in shown
 
 
@@ -180,7 +183,7 @@ def test_the_command_that_resumes_has_all_options() -> None:
     given = ["-n", 9, "--seed", 3, "--eval-freq", -1, "-tb", "a board", "-uuid", "--no-progress", "--verbose", 0]
     given += ["--track", "--wandb-project-name", "p", "--wandb-entity", "e", "-tags", "a", "b"]
     before = build_parser().parse_args(command(*given))
-    program = _resume_command(before, RunFolder(Path("logs/proq/x_1"), "x"))
+    program = resume_command(before, Path("logs/proq/x_1/x.zip"))
     after = build_parser().parse_args(program[3:])
     assert after.trained_agent == Path("logs/proq/x_1/x.zip")
     assert vars(after) == vars(before) | {"trained_agent": after.trained_agent, "hyperparams": [], "n_timesteps": None}
@@ -232,7 +235,7 @@ def test_tracking_offline(workplace: Path, monkeypatch: pytest.MonkeyPatch) -> N
     assert main(options) == 0
     (run,) = run_folders()[0].glob("wandb/offline-run-*")
     (record,) = run.glob("*.wandb")
-    for key in (b"eval/success_rate_deterministic", b"train/loss", b"n_keypoints"):
+    for key in (b"eval/success_rate_deterministic", b"train/loss", b"keypoints"):
         assert _appears(key, record), key
     (picture,) = run.glob("files/media/images/map_*.png")
     assert picture.read_bytes() == (run_folders()[0] / "map.png").read_bytes()
@@ -303,7 +306,8 @@ def _appears(key: bytes, file: Path, seconds: float = 60.0) -> bool:
         (["-i", "data.npz"], "data.npz"),
         (["-i", "x.zip", "-params", "batch_size:3"], "leave out -params"),
         (["-params", "bach_size:3"], "did you mean batch_size?"),
-        (["-params", "batch_size:1"], "batch_size must be at least 2"),
+        (["-params", "planning.max_hop:-1", "--dataset-path", "none.npz"], "max_hop must be positive, got -1.0"),
+        (["-params", "batch_size:1"], "at least 2, got 1"),
     ],
 )
 def test_bad_input_is_one_clear_line_and_leaves_nothing(

@@ -4,55 +4,71 @@ A command is a module with ``build_parser()`` and::
 
     def main(argv: Sequence[str] | None = None) -> int:
         return run(build_parser(), train, argv)  # train(args: argparse.Namespace) -> None
+
+It imports what takes long (PyTorch, Matplotlib) in the function that does the work, so that ``--help`` is quick, and
+hands plain arguments or small dataclasses on: nothing below the commands knows :class:`argparse.Namespace`.
 """
 
 from __future__ import annotations
 
 import argparse
+import shlex
 import sys
 import traceback
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
-import gymnasium as gym
-import torch as th
-from rich import box
-from rich.console import Console
-from rich.table import Table
+from zoo.data.catalogue import DEFAULT_DATASET_DIR, SOURCES
+from zoo.registry import ALGOS, DEFAULT_ALGO
 
-from zoo.data.catalogue import DEFAULT_DATASET_DIR
-from zoo.data.load import SOURCES
-
-ALGOS = ("proq",)
+PRESETS = ("tuned", "paper")
 DEFAULT_LOG_FOLDER = Path("logs")
-EXPECTED_ERRORS = (ValueError, OSError, ImportError, gym.error.Error)  # CheckpointError is a ValueError
 INTERRUPTED = 130  # the shell's exit code for Ctrl-C
+# Options of RL Zoo that are something else here, and what to do instead.
+ENVIRONMENT_HABITS = {
+    "--env-kwargs": "environments are made by their id alone; register one with these arguments, "
+    "gymnasium.register('Mine-v0', entry_point=..., kwargs=...), and give --env your_module:Mine-v0",
+    "--vec-env": "there is nothing to choose: all episodes of an evaluation act together in one process",
+}
 
 
 def run(
-    parser: argparse.ArgumentParser, command: Callable[[argparse.Namespace], None], argv: Sequence[str] | None = None
+    parser: argparse.ArgumentParser,
+    command: Callable[[argparse.Namespace], None],
+    argv: Sequence[str] | None = None,
+    habits: Mapping[str, str] | None = None,
 ) -> int:
     """
     Parse the command line and run a command; what a user can put right is said in one line, without a traceback.
 
     :param parser: with :func:`add_common_arguments`, ``--device`` is checked and ``--num-threads`` applied here
-    :param command: does the work; raises one of ``EXPECTED_ERRORS`` for bad input
+    :param command: does the work; raises ``ValueError``, ``OSError`` or ``ImportError`` for bad input
     :param argv: command line without the program's name; that of the process by default
+    :param habits: options that RL Zoo has: the answer to each, in which ``{all}`` stands for the options that were
+        given and ``{rest}`` for the others among them
     :return: exit code
     """
+    argv = sys.argv[1:] if argv is None else list(argv)
+    for option, answer in (habits or {}).items():
+        if any(part.partition("=")[0] == option for part in argv):
+            rest = shlex.join(part for part in argv if part.partition("=")[0] != option)
+            print(f"{parser.prog}: error: {option}: {answer.format(rest=rest, all=shlex.join(argv))}", file=sys.stderr)
+            return 2
     args = parser.parse_args(argv)
+
+    import gymnasium as gym
+
     try:
         if getattr(args, "num_threads", None) is not None:
-            if args.num_threads < 1:
-                raise ValueError(f"--num-threads must be at least 1, got {args.num_threads}")
-            th.set_num_threads(args.num_threads)
+            _set_num_threads(args.num_threads)
         if "device" in args:
             check_device(args.device)
         command(args)
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
         return INTERRUPTED
-    except EXPECTED_ERRORS as error:
+    except (ValueError, OSError, ImportError, gym.error.Error) as error:  # CheckpointError is a ValueError
         if getattr(args, "verbose", 0) >= 2:
             traceback.print_exc()
         message = " ".join(str(error).split()) or type(error).__name__
@@ -61,12 +77,22 @@ def run(
     return 0
 
 
+def _set_num_threads(number: int) -> None:
+    import torch as th
+
+    if number < 1:
+        raise ValueError(f"--num-threads must be at least 1, got {number}")
+    th.set_num_threads(number)
+
+
 def check_device(device: str) -> None:
     """
     SB3 quietly falls back to the CPU; somebody who asked for CUDA wants to know.
 
     :raises ValueError: if there is no such device
     """
+    import torch as th
+
     if device == "auto":
         return
     try:
@@ -76,10 +102,23 @@ def check_device(device: str) -> None:
         raise ValueError(f"--device {device} is not available here ({str(error).splitlines()[0]}); try cpu") from error
 
 
+def check_at_least_one(**values: int | None) -> None:
+    """
+    Refuse counts below one.
+
+    :param values: by the option's name with ``_`` for ``-``; None is an option that was not given
+    :raises ValueError: naming the option
+    """
+    for name, value in values.items():
+        if value is not None and value < 1:
+            raise ValueError(f"--{name.replace('_', '-')} must be at least 1, got {value}")
+
+
 def add_common_arguments(
     parser: argparse.ArgumentParser,
     holds: str = "runs are in DIR/<algo>/<env>_<number>",
     num_threads: int | None = None,
+    algo: bool = True,
 ) -> None:
     """
     Add ``--algo``, ``-f``, ``--device``, ``--num-threads`` and ``--verbose``.
@@ -87,8 +126,10 @@ def add_common_arguments(
     :param parser: to add them to
     :param holds: what the command keeps in the log folder, for the help
     :param num_threads: the default; ``None`` leaves it to PyTorch
+    :param algo: whether there is one algorithm to choose
     """
-    parser.add_argument("--algo", choices=ALGOS, default="proq", help="algorithm (default: %(default)s)")
+    if algo:
+        parser.add_argument("--algo", choices=ALGOS, default=DEFAULT_ALGO, help="algorithm (default: %(default)s)")
     parser.add_argument(
         "-f",
         "--log-folder",
@@ -111,6 +152,56 @@ def add_common_arguments(
         default=1,
         metavar="{0,1,2}",
         help="0: quiet, 1: normal, 2: also tracebacks (default: %(default)s)",
+    )
+
+
+def add_agent_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add ``--env`` and the options that choose an agent; :func:`add_common_arguments` adds the others."""
+    group = parser.add_argument_group(
+        "agent", "The latest run's final agent, or without runs the one shipped for --env."
+    )
+    group.add_argument("--env", metavar="ID", help="environment or dataset id, as given to zoo.train")
+    group.add_argument(
+        "--folder", dest="log_folder", type=Path, default=argparse.SUPPRESS, metavar="DIR", help="the same as -f"
+    )
+    group.add_argument("--exp-id", type=int, default=0, metavar="N", help="number of the run (default: 0, the latest)")
+    which = group.add_mutually_exclusive_group()
+    which.add_argument("--load-best", action="store_true", help="the best agent of the run instead of the final one")
+    which.add_argument("--load-checkpoint", type=int, metavar="STEPS", help="the run's checkpoint after STEPS updates")
+    which.add_argument("--load-last-checkpoint", action="store_true", help="the run's last checkpoint")
+    which.add_argument("--agent", type=Path, metavar="FILE", help="an agent file from anywhere")
+
+
+def agent_options(args: argparse.Namespace) -> dict[str, Any]:
+    """The options of :func:`add_agent_arguments`, as arguments of :class:`zoo.runs.agents.AgentChoice`."""
+    return {
+        "env": args.env,
+        "algo": args.algo,
+        "log_folder": args.log_folder,
+        "file": args.agent,
+        "exp_id": args.exp_id,
+        "best": args.load_best,
+        "checkpoint": args.load_checkpoint,
+        "last_checkpoint": args.load_last_checkpoint,
+        "device": args.device,
+    }
+
+
+def add_hyperparameter_arguments(group: argparse._ArgumentGroup) -> None:
+    """Add ``--preset``, ``-conf`` and ``-params``."""
+    group.add_argument(
+        "--preset", choices=PRESETS, default="tuned", help="tuned: minutes on a CPU; paper: its appendix, for a GPU"
+    )
+    group.add_argument(
+        "-conf", "--conf-file", type=Path, metavar="YAML", help="your own file instead of zoo/hyperparams/<algo>.yml"
+    )
+    group.add_argument(
+        "-params",
+        "--hyperparams",
+        nargs="+",
+        default=[],
+        metavar="KEY:VALUE",
+        help="change some: -params batch_size:512 policy_kwargs.n_components:64",
     )
 
 
@@ -162,6 +253,10 @@ def print_table(title: str, header: Sequence[str], rows: Sequence[Sequence[objec
     :param header: names of the columns
     :param rows: cells, converted with ``str``
     """
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+
     console = Console(markup=False, highlight=False)
     console.print(title, soft_wrap=True)  # within the table it would be broken to the table's width
     table = Table(box=box.SIMPLE_HEAD)

@@ -16,7 +16,6 @@ from pathlib import Path
 
 from zoo.cli import run
 from zoo.data.catalogue import DEFAULT_DATASET_DIR, GENERATED_IDS, SPLITS, val_path
-from zoo.data.generation import generate, save
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -65,6 +64,8 @@ def _paths(args: argparse.Namespace) -> dict[str, Path]:
 
 
 def _write(args: argparse.Namespace) -> None:
+    from zoo.data.generation import generate, save
+
     if args.minari:
         from zoo.data.minari import check_minari_name, write_minari
 

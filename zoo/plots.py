@@ -12,98 +12,107 @@ import argparse
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import numpy as np
+from zoo.cli import add_agent_arguments, add_common_arguments, add_dataset_arguments, agent_options, run
 
-from proq_agent import ProQ
-from zoo.cli import add_common_arguments, add_dataset_arguments, run
-from zoo.data.load import load
-from zoo.data.tasks import make_task_env
-from zoo.figures import maps
-from zoo.figures.canvas import check_suffix
-from zoo.figures.curves import SUCCESS, draw_curves
-from zoo.figures.maze_geometry import MazeGeometry
-from zoo.runs.agents import add_agent_arguments, check_environment, load_agent
-from zoo.runs.folder import list_runs, split_name
+if TYPE_CHECKING:
+    import numpy as np
+
+    from proq_agent.common.offline import OfflineAlgorithm
+    from zoo.figures.maze_geometry import MazeGeometry
 
 
-def draw_map(model: ProQ, path: str | Path, env_id: str | None = None, title: str | None = None) -> None:
-    """
-    Draw an agent's map: what it takes for reachable, its keypoints and the hops between them.
+def _agent(args: argparse.Namespace) -> OfflineAlgorithm:
+    from zoo.runs.agents import AgentChoice
 
-    :param model: a trained agent
-    :param path: file to write; ``.pdf`` and ``.svg`` are vector graphics
-    :param env_id: if it is a maze, its walls are drawn
-    :param title: above the picture
-    """
-    maps.draw_map(model, path, _maze(env_id), title)
+    return AgentChoice(**agent_options(args)).load()
 
 
 def _maze(env_id: str | None) -> MazeGeometry | None:
+    from zoo.figures.maze_geometry import MazeGeometry
+
     return MazeGeometry.of_env_id(env_id) if env_id else None
 
 
 def _map(args: argparse.Namespace) -> None:
-    draw_map(load_agent(args), args.out, args.env, args.title)
+    from zoo.figures.maps import draw_map
+
+    draw_map(_agent(args), args.out, _maze(args.env), args.title)
 
 
 def _plan(args: argparse.Namespace) -> None:
-    start, goal = _task_ends(args)
-    start = start if args.start is None else np.array(args.start)
-    goal = goal if args.goal is None else np.array(args.goal)
+    from zoo.figures.maps import draw_plan
+
+    start, goal = _ends(args)
     if start is None or goal is None:
         raise ValueError("a plan needs --start X Y and --goal X Y, or --task K for those of a task")
-    maps.draw_plan(load_agent(args), args.out, start, goal, _maze(args.env))
+    draw_plan(_agent(args), args.out, start, goal, _maze(args.env))
 
 
 def _distance(args: argparse.Namespace) -> None:
-    goal = _task_ends(args)[1] if args.goal is None else np.array(args.goal)
+    from zoo.figures.maps import draw_distance
+
+    _, goal = _ends(args)
     if goal is None:
         raise ValueError("a distance needs --goal X Y, or --task K for the goal of a task")
-    maps.draw_distance(load_agent(args), args.out, goal, _maze(args.env))
+    draw_distance(_agent(args), args.out, goal, _maze(args.env))
 
 
 def _compare(args: argparse.Namespace) -> None:
-    if args.without and args.env:
-        check_environment(args.without, args.env)
-    other = ProQ.load(args.without, device=args.device) if args.without else args.updates
-    maps.draw_comparison(load_agent(args), args.out, other, _maze(args.env), args.titles)
+    from zoo.figures.maps import draw_comparison
+    from zoo.runs.agents import AgentChoice
+
+    other = args.updates
+    if args.without:
+        other = AgentChoice(args.env, args.algo, file=args.without, device=args.device).load()
+    draw_comparison(_agent(args), args.out, other, _maze(args.env), args.titles)
 
 
 def _coverage(args: argparse.Namespace) -> None:
-    dataset, info = load(
-        args.env, dataset_dir=args.dataset_dir, dataset_path=args.dataset_path, source=args.dataset_source
-    )
+    from zoo.data.source import DataSource
+    from zoo.figures.maps import draw_coverage
+
+    dataset, info = DataSource(args.dataset_dir, args.dataset_path, args.dataset_source).load(args.env)
     title = f"{args.env}: {info.transitions:,} transitions" if args.title is None else args.title
-    maps.draw_coverage(dataset, args.out, _maze(args.env), title)
+    draw_coverage(dataset, args.out, _maze(args.env), title)
 
 
 def _curves(args: argparse.Namespace) -> None:
+    from zoo.figures.curves import draw_curves
+    from zoo.runs.folder import list_runs
+    from zoo.runs.learning_curves import read_groups
+
     folders: list[Path] = list(args.runs)
     for env_id in args.env:
         found = list_runs(args.log_folder, args.algo, env_id)
         if not found:
-            parent = args.log_folder / args.algo
-            raise ValueError(f"there is no run of {env_id} in {parent}; train one: python -m zoo.train --env {env_id}")
+            train = f"python -m zoo.train --algo {args.algo} --env {env_id}"
+            raise ValueError(f"there is no run of {env_id} in {args.log_folder / args.algo}; train one: {train}")
         folders += [folder for same_number in found.values() for folder in same_number]
     if not folders:
         raise ValueError("which runs? give their folders, or --env ID for all runs of an environment")
-    groups: dict[str, list[Path]] = {}
-    for folder in folders:
-        groups.setdefault(split_name(folder.resolve().name)[0], []).append(folder)
-    draw_curves(groups, args.out, args.metric)
+    draw_curves(read_groups(folders, args.metric), args.out, args.metric)
 
 
-def _task_ends(args: argparse.Namespace) -> tuple[np.ndarray | None, np.ndarray | None]:
-    """Start and goal of ``--task``, if it is given."""
+def _ends(args: argparse.Namespace) -> tuple[np.ndarray | None, np.ndarray | None]:
+    """Start and goal, as they are given or those of ``--task``."""
+    import numpy as np
+
+    from zoo.data.tasks import make_task_env
+
+    start, goal = (None if point is None else np.array(point) for point in (getattr(args, "start", None), args.goal))
     if args.task is None:
-        return None, None
+        return start, goal
     if args.env is None:
         raise ValueError("--task needs --env ID: the agent file does not know its environment")
     env = make_task_env(args.env, args.task)
     observation, _ = env.reset(seed=args.seed)
     env.close()
-    return observation["achieved_goal"], observation["desired_goal"]
+    return (
+        observation["achieved_goal"] if start is None else start,
+        observation["desired_goal"] if goal is None else goal,
+    )
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -135,7 +144,9 @@ def build_parser() -> argparse.ArgumentParser:
         sub.add_argument("--goal", type=float, nargs="+", metavar="X", help="x and y, or a whole point of goal space")
         sub.add_argument("--task", type=int, metavar="K", help="start and goal of the environment's task K")
         sub.add_argument("--seed", type=int, default=0, metavar="N", help="of the task's noise (default: %(default)s)")
-    of_compare.add_argument("--without", type=Path, metavar="FILE", help="an agent of zoo.train -params barrier:false")
+    of_compare.add_argument(
+        "--without", type=Path, metavar="FILE", help="an agent of zoo.train -params keypoints.barrier:false"
+    )
     of_compare.add_argument(
         "--updates",
         type=int,
@@ -153,13 +164,15 @@ def build_parser() -> argparse.ArgumentParser:
     of_curves.add_argument(
         "--metric",
         default="success",
-        help=f"{', '.join(SUCCESS)} or a column of progress.csv, as train/loss (default: %(default)s)",
+        help="success, success-deterministic or a column of progress.csv, as train/loss (default: %(default)s)",
     )
     return parser
 
 
 def plot(args: argparse.Namespace) -> None:
     """Draw the figure that the command line asks for."""
+    from zoo.figures.canvas import check_suffix
+
     check_suffix(args.out)  # before anything that takes time
     args.command(args)
     if args.verbose:

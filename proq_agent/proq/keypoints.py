@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+
 import numpy as np
 import torch as th
 
@@ -57,6 +59,24 @@ def move_keypoints(
             th.maximum(th.minimum(policy.standard_keypoints, policy.keypoint_high), policy.keypoint_low)
         )
     return metrics | barrier_metrics, compliance_violation(logits, compliance)
+
+
+def drift_keypoints(policy: ProQPolicy, settings: KeypointSettings, compliance: float, n_updates: int) -> np.ndarray:
+    """
+    Where the keypoints of a copy go without the barrier: repulsion alone moves them, on the map as it is.
+
+    :param policy: stays as it is
+    :param settings: of the repulsion
+    :param compliance: see :func:`move_keypoints`
+    :param n_updates: steps of their optimiser
+    :return: ``[K, goal_dim]``
+    """
+    policy = copy.deepcopy(policy)
+    optimizer = th.optim.Adam([policy.standard_keypoints], lr=settings.learning_rate)
+    no_barrier = th.zeros((), device=policy.standard_keypoints.device)
+    for _ in range(n_updates):
+        move_keypoints(policy, optimizer, no_barrier, settings, compliance)
+    return policy.keypoints.cpu().numpy()
 
 
 @th.no_grad()

@@ -54,7 +54,7 @@ class ProQPolicy(BasePolicy):
         action_space: spaces.Space,
         lr_schedule: Schedule | None = None,
         *,
-        n_keypoints: int = 100,
+        n_keypoints: int,
         latent_dim: int = 16,
         n_components: int = 64,
         component_size: int = 8,

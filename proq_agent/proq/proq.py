@@ -24,7 +24,13 @@ from proq_agent.planning.planner import Planner
 from proq_agent.planning.settings import PlanningSettings
 from proq_agent.proq import losses
 from proq_agent.proq.batch_map import BatchMap
-from proq_agent.proq.keypoints import diagnose_keypoints, move_keypoints, place_keypoints, settle_keypoints
+from proq_agent.proq.keypoints import (
+    diagnose_keypoints,
+    drift_keypoints,
+    move_keypoints,
+    place_keypoints,
+    settle_keypoints,
+)
 from proq_agent.proq.map_goals import choose_on_map
 from proq_agent.proq.objectives import Located, MapObjective, actor_objective, locate, map_objective
 from proq_agent.proq.policies import ProQPolicy
@@ -366,6 +372,16 @@ class ProQ(OfflineAlgorithm):
         :param goal: ``[goal_dim]`` where it wants to be
         """
         return self.navigator.plan(start, goal)
+
+    def keypoints_without_barrier(self, n_updates: int) -> np.ndarray:
+        """
+        Where the keypoints would go from here without the OOD barrier, see
+        :func:`~proq_agent.proq.keypoints.drift_keypoints`.
+
+        :param n_updates: steps of the keypoints' optimiser
+        :return: ``[K, goal_dim]``
+        """
+        return drift_keypoints(self.policy, self.keypoints, self.distance.compliance, n_updates)
 
     def diagnose(self) -> dict[str, float]:
         """Share of keypoints in distribution, their spread, and how much of the graph is connected."""

@@ -2,56 +2,65 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
+from statistics import NormalDist
 
 import numpy as np
-from scipy import stats
 
 from proq_agent.common.files import atomic_file
 from zoo.benchmarking.results import DEFAULT_VARIANT, Group, grouped, read_results
 
-# Success in percent, mean and standard deviation over seeds, as published.
+# Success in percent of each algorithm, mean and standard deviation over seeds, as published.
 PAPER: dict[str, dict[str, tuple[int, int]]] = {
-    "pointmaze-medium-navigate-v0": {"ProQ": (100, 0), "QRL": (82, 5), "HIQL": (79, 5)},
-    "pointmaze-large-navigate-v0": {"ProQ": (99, 1), "QRL": (86, 9), "HIQL": (58, 5)},
-    "pointmaze-giant-navigate-v0": {"ProQ": (92, 3), "QRL": (68, 7), "HIQL": (46, 9)},
-    "pointmaze-teleport-navigate-v0": {"ProQ": (43, 0), "QRL": (4, 4), "HIQL": (18, 4)},
-    "pointmaze-medium-stitch-v0": {"ProQ": (99, 1), "QRL": (80, 12), "HIQL": (74, 6)},
-    "pointmaze-large-stitch-v0": {"ProQ": (99, 1), "QRL": (84, 15), "HIQL": (13, 6)},
-    "pointmaze-giant-stitch-v0": {"ProQ": (99, 1), "QRL": (50, 8), "HIQL": (0, 0)},
-    "pointmaze-teleport-stitch-v0": {"ProQ": (35, 7), "QRL": (9, 5), "HIQL": (34, 4)},
+    "pointmaze-medium-navigate-v0": {"proq": (100, 0), "qrl": (82, 5), "hiql": (79, 5)},
+    "pointmaze-large-navigate-v0": {"proq": (99, 1), "qrl": (86, 9), "hiql": (58, 5)},
+    "pointmaze-giant-navigate-v0": {"proq": (92, 3), "qrl": (68, 7), "hiql": (46, 9)},
+    "pointmaze-teleport-navigate-v0": {"proq": (43, 0), "qrl": (4, 4), "hiql": (18, 4)},
+    "pointmaze-medium-stitch-v0": {"proq": (99, 1), "qrl": (80, 12), "hiql": (74, 6)},
+    "pointmaze-large-stitch-v0": {"proq": (99, 1), "qrl": (84, 15), "hiql": (13, 6)},
+    "pointmaze-giant-stitch-v0": {"proq": (99, 1), "qrl": (50, 8), "hiql": (0, 0)},
+    "pointmaze-teleport-stitch-v0": {"proq": (35, 7), "qrl": (9, 5), "hiql": (34, 4)},
 }
 CONFIDENCE = 0.95
+N_RESAMPLES, RESAMPLING_SEED = 2000, 0  # of the bootstrap; a report is the same whenever it is rendered
+INTERVAL = (
+    f"the hull of two {CONFIDENCE:.0%} intervals: Wilson's over all episodes, and a bootstrap over seeds, "
+    "stratified by task"
+)
 
 
 def success_table(groups: Sequence[Group]) -> str:
     """Markdown: success in percent beside the paper's."""
     columns: dict[str, Callable[[Group], str]] = {
         "dataset": lambda g: g.dataset,
+        "algorithm": lambda g: g.algo,
         "variant": lambda g: g.variant,
         "seeds": lambda g: str(len(g.runs)),
-        "sampled": lambda g: _percent(g, "success_sampled"),
-        "deterministic": lambda g: _percent(g, "success_deterministic"),
+        "sampled": lambda g: _rate(g, "success_sampled"),
+        "deterministic": lambda g: _rate(g, "success_deterministic"),
         "steps": lambda g: _mean(g.over_tasks("steps_sampled"), "{:.0f}"),
         "minutes": lambda g: _mean(g.over_tasks("train_seconds") / 60.0, "{:.1f}"),
     }
-    for method in ("ProQ", "QRL", "HIQL"):
+    for method in ("proq", "qrl", "hiql"):
         columns[f"paper: {method}"] = lambda g, method=method: _published(g.dataset, method)  # type: ignore[misc]
     sides = _distinct(row.jobs for group in groups for run in group.runs for row in run)
+    paper = "The paper's ± is a standard deviation over its own seeds, no such interval."
     steps = "Steps: mean length of the sampled episodes, failures included."
     minutes = f"Minutes: training alone, with {sides} run(s) side by side."
-    return f"{_markdown(columns, groups)}\n{_notes(groups, steps, minutes)}"
+    return f"{_markdown(columns, groups)}\n{_notes(groups, paper, steps, minutes)}"
 
 
 def ablation_table(groups: Sequence[Group]) -> str:
     """Markdown: a row a variant, with how true its map is."""
     columns: dict[str, Callable[[Group], str]] = {
         "dataset": lambda g: g.dataset,
+        "algorithm": lambda g: g.algo,
         "variant": lambda g: g.variant,
-        "sampled": lambda g: _percent(g, "success_sampled"),
-        "deterministic": lambda g: _percent(g, "success_deterministic"),
-        "keypoints in free cells": lambda g: _percent(g, "keypoints_free"),
+        "sampled": lambda g: _rate(g, "success_sampled"),
+        "deterministic": lambda g: _rate(g, "success_deterministic"),
+        "keypoints in free cells": lambda g: _mean(100.0 * g.over_tasks("keypoints_free"), "{:.1f}"),
         "correlation of d with the geodesic": lambda g: _mean(g.over_tasks("distance_correlation"), "{:.3f}"),
     }
     return f"{_markdown(columns, groups)}\n{_notes(groups)}"
@@ -62,12 +71,9 @@ def _markdown(columns: Mapping[str, Callable[[Group], str]], groups: Sequence[Gr
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
-def _percent(group: Group, name: str) -> str:
-    values = 100.0 * group.over_tasks(name)
-    if np.isnan(values).all():
-        return "-"
-    spread = f" ± {np.nanstd(values, ddof=1):.1f}" if len(values) > 1 else ""
-    return f"{np.nanmean(values):.1f}{spread}"
+def _rate(group: Group, name: str) -> str:
+    mean, (low, high) = group.over_tasks(name).mean(), interval(group, name)
+    return f"{100 * mean:.1f} [{100 * low:.1f}, {100 * high:.1f}]"
 
 
 def _mean(values: np.ndarray, form: str) -> str:
@@ -89,9 +95,10 @@ def _notes(groups: Sequence[Group], *more: str) -> str:
         r.dataset_source if r.dataset_seed is None else f"{r.dataset_source} with seed {r.dataset_seed}" for r in rows
     )
     seeds = _distinct(r.seed for r in rows)
-    over_seeds = f"mean ± standard deviation over seeds {seeds}" if "," in seeds else f"seed {seeds}"
+    over_seeds = f"mean over seeds {seeds}" if "," in seeds else f"seed {seeds}"
     measured = (
         f"Success in percent of {_distinct(r.episodes for r in rows)} episodes a task, {over_seeds}; final agent.",
+        f"In brackets {INTERVAL}.",
         "*Sampled* actions as in the paper's Algorithm 2, *deterministic* ones as in OGBench's protocol.",
         *more,
     )
@@ -102,18 +109,51 @@ def _notes(groups: Sequence[Group], *more: str) -> str:
     )
 
 
-def confidence_interval(values: np.ndarray) -> tuple[float, float]:
-    """Half-widths below and above the mean of shares (Student's t over seeds), kept within 0 and 1; zero for one."""
-    if len(values) < 2:
-        return 0.0, 0.0
-    mean = float(values.mean())
-    half = float(stats.t.ppf(0.5 + CONFIDENCE / 2, len(values) - 1) * values.std(ddof=1) / np.sqrt(len(values)))
-    return min(half, mean), min(half, 1.0 - mean)
+def wilson_interval(successes: float, episodes: int) -> tuple[float, float]:
+    """
+    Wilson's interval of a success rate: wide where episodes are few, and never empty, also where all succeed.
+
+    :param successes: number of episodes that succeeded
+    :param episodes: number of all, at least 1
+    """
+    z = NormalDist().inv_cdf(0.5 + CONFIDENCE / 2)
+    rate, weight = successes / episodes, z * z / episodes
+    centre = (rate + weight / 2) / (1 + weight)
+    half = z / (1 + weight) * math.sqrt(rate * (1 - rate) / episodes + weight / (4 * episodes))
+    return max(0.0, min(centre - half, rate)), min(1.0, max(centre + half, rate))  # whatever rounding does
+
+
+def bootstrap_interval(tasks: Sequence[np.ndarray]) -> tuple[float, float]:
+    """
+    Percentile interval of the mean over tasks: seeds are drawn anew within each task, as rliable does.
+
+    :param tasks: rates of one task each, ``[seeds]``
+    """
+    rng = np.random.default_rng(RESAMPLING_SEED)
+    means = np.zeros(N_RESAMPLES)
+    for rates in tasks:
+        means += rates[rng.integers(len(rates), size=(N_RESAMPLES, len(rates)))].mean(axis=1) / len(tasks)
+    low, high = np.quantile(means, (0.5 - CONFIDENCE / 2, 0.5 + CONFIDENCE / 2))
+    return float(low), float(high)
+
+
+def interval(group: Group, name: str) -> tuple[float, float]:
+    """
+    The hull of both intervals of a group's success rate: chance in the episodes, and in what a seed makes of training.
+
+    :param group: its runs
+    :param name: field with the rate
+    """
+    rows = [row for run in group.runs for row in run]
+    episodes = sum(row.episodes for row in rows)
+    over_episodes = wilson_interval(sum(getattr(row, name) * row.episodes for row in rows), episodes)
+    over_seeds = bootstrap_interval(group.by_task(name))
+    return min(over_episodes[0], over_seeds[0]), max(over_episodes[1], over_seeds[1])
 
 
 def draw_success(groups: Sequence[Group], path: Path) -> None:
     """
-    Success of every dataset and variant with its confidence interval, beside the paper's.
+    Success of every dataset, algorithm and variant with its interval, beside the paper's.
 
     :param groups: one row of the figure each, from the top
     :param path: the suffix chooses the format
@@ -125,38 +165,45 @@ def draw_success(groups: Sequence[Group], path: Path) -> None:
         axes = figure.add_subplot(xlabel="success rate (%)", xlim=(-2.0, 102.0), ylim=(-0.6, len(groups) - 0.4))
         styles = (("success_sampled", "sampled", "o", 0.15), ("success_deterministic", "deterministic", "s", -0.15))
         for (name, label, marker, offset), colour in zip(styles, COLOURS, strict=False):
-            values = [group.over_tasks(name) for group in groups]
-            widths = 100.0 * np.array([confidence_interval(v) for v in values]).reshape(-1, 2).T
+            means = np.array([group.over_tasks(name).mean() for group in groups])
+            low, high = np.array([interval(group, name) for group in groups]).T
             axes.errorbar(
-                [100.0 * v.mean() for v in values], height + offset, xerr=widths,
+                100.0 * means, height + offset, xerr=100.0 * np.clip([means - low, high - means], 0.0, None),
                 fmt=marker, color=colour, label=label, markersize=4, capsize=2, linewidth=1,
             )  # fmt: skip
-        published = [(y, *PAPER[g.dataset]["ProQ"]) for y, g in zip(height, groups, strict=True) if g.dataset in PAPER]
-        if published:
+        published = [(y, *PAPER[g.dataset][g.algo]) for y, g in zip(height, groups, strict=True) if _is_published(g)]
+        if published:  # a line of another kind for a spread of another kind
             y, mean, std = np.array(published).T
-            axes.errorbar(mean, y, xerr=std, fmt="D", color="0.5", label="paper (± std)", markersize=3, linewidth=1)
-        axes.set_yticks(
-            height, [g.dataset if g.variant == DEFAULT_VARIANT else f"{g.dataset}\n{g.variant}" for g in groups]
-        )
+            axes.plot(mean, y, "D", color="0.5", label="paper", markersize=3, linestyle="none")
+            axes.hlines(y - 0.3, mean - std, np.minimum(mean + std, 100.0), color="0.75", lw=2, label="paper's ± std")
+        several = len({group.algo for group in groups}) > 1
+        axes.set_yticks(height, [_label(group, several) for group in groups])
         axes.grid(axis="x", alpha=0.3, linewidth=0.5)
         axes.spines[["top", "right"]].set_visible(False)
-        note = f"bars: {CONFIDENCE:.0%} confidence interval of the mean over seeds"
-        several = any(len(group.runs) > 1 for group in groups)
-        figure.legend(loc="outside lower center", ncols=3, title=note if several else None, title_fontsize=7)
+        figure.legend(loc="outside lower center", ncols=4, title=f"bars: {INTERVAL}", title_fontsize=6)
+
+
+def _is_published(group: Group) -> bool:
+    return group.algo in PAPER.get(group.dataset, {})
+
+
+def _label(group: Group, several_algos: bool) -> str:
+    about = [group.algo] * several_algos + [group.variant] * (group.variant != DEFAULT_VARIANT)
+    return "\n".join([group.dataset, *([", ".join(about)] if about else [])])
 
 
 def write_report(folder: Path, ablation: bool = False) -> list[Path]:
     """
     Render all results of a folder.
 
-    :param folder: with the runs' CSVs in ``runs/``; table and figure are written beside it
+    :param folder: with the runs' CSVs in ``<algo>/runs/``; one table and figure of all are written beside these
     :param ablation: the table that compares variants instead of the one that compares with the paper
     :return: the files that were written
     :raises ValueError: if there are no results
     """
-    paths = sorted((folder / "runs").glob("*.csv"))
+    paths = sorted(folder.glob("*/runs/*.csv"))
     if not paths:
-        raise ValueError(f"there are no results in {folder / 'runs'}; run the benchmark first")
+        raise ValueError(f"there are no results in {folder}/<algo>/runs; run the benchmark first")
     groups = grouped(read_results(path) for path in paths)
     table = folder / ("ablation.md" if ablation else "table.md")
     with atomic_file(table) as file:

@@ -6,7 +6,7 @@ import csv
 import io
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import MISSING, asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, NamedTuple, get_type_hints
 
@@ -14,6 +14,7 @@ import numpy as np
 
 from proq_agent.common.files import atomic_file
 from zoo.data.catalogue import DATASET_IDS
+from zoo.registry import DEFAULT_ALGO
 
 DEFAULT_VARIANT = "default"
 
@@ -29,8 +30,9 @@ class Result:
     :param train_seconds: wall clock, with ``jobs`` runs side by side on ``cores`` cores
     :param keypoints_free: share of the keypoints in free cells, see :mod:`zoo.figures.map_quality`
     :param distance_correlation: of the learned distance with the true one, see :mod:`zoo.figures.map_quality`
-    :param settings: hash of all that determines the training; a run with another one is another run
+    :param settings: hash of all that determines the results but the data; a run with another one is another run
     :param command: repeats the run
+    :param algo: name of the algorithm; older files, which do not tell, are of the only one that there was
     """
 
     dataset: str
@@ -56,6 +58,7 @@ class Result:
     jobs: int
     versions: str
     commit: str | None
+    algo: str = DEFAULT_ALGO
 
 
 def write_results(path: Path, results: Sequence[Result]) -> None:
@@ -75,10 +78,12 @@ def read_results(path: Path) -> list[Result]:
     :raises ValueError: if the file is not one that :func:`write_results` wrote
     """
     types = get_type_hints(Result)
+    optional = {field.name for field in fields(Result) if field.default is not MISSING}  # older files may lack them
     with path.open(newline="", encoding="utf-8") as file:
         try:
-            rows = list(csv.DictReader(file, strict=True))
-            results = [Result(**{name: _parse(row[name], kind) for name, kind in types.items()}) for row in rows]
+            reader = csv.DictReader(file, strict=True)
+            known = {name: types[name] for name in types if name not in optional - {*(reader.fieldnames or ())}}
+            results = [Result(**{name: _parse(row[name], kind) for name, kind in known.items()}) for row in reader]
         except (KeyError, ValueError, TypeError, csv.Error) as error:
             raise ValueError(f"{path} is not a whole file of results ({error!r}); delete it to run it again") from error
     if not results:
@@ -92,9 +97,10 @@ def _parse(text: str, kind: Any) -> Any:
 
 
 class Group(NamedTuple):
-    """The runs of one dataset and variant, one a seed."""
+    """The runs of one dataset, algorithm and variant, one a seed."""
 
     dataset: str
+    algo: str
     variant: str
     runs: list[list[Result]]
 
@@ -104,17 +110,29 @@ class Group(NamedTuple):
             [np.mean([np.nan if (x := getattr(row, name)) is None else x for row in run]) for run in self.runs]
         )
 
+    def by_task(self, name: str) -> list[np.ndarray]:
+        """A field of every task: ``[seeds]`` each."""
+        tasks: dict[int, list[float]] = {}
+        for run in self.runs:
+            for row in run:
+                tasks.setdefault(row.task, []).append(getattr(row, name))
+        return [np.array(values) for values in tasks.values()]
+
 
 def grouped(runs: Iterable[list[Result]]) -> list[Group]:
-    """Runs by dataset, those of the benchmark first, and by variant, the default first; K-25 comes before K-100."""
-    groups: dict[tuple[str, str], Group] = {}
+    """
+    Runs by dataset, those of the benchmark first, by algorithm, the default first, and by variant, the default first;
+    K-25 comes before K-100.
+    """
+    groups: dict[tuple[str, str, str], Group] = {}
     for run in sorted(runs, key=lambda run: run[0].seed):
-        key = run[0].dataset, run[0].variant
+        key = run[0].dataset, run[0].algo, run[0].variant
         groups.setdefault(key, Group(*key, [])).runs.append(run)
 
-    def order(group: Group) -> tuple[int, str, bool, list[str | int]]:
+    def order(group: Group) -> tuple[Any, ...]:
         place = DATASET_IDS.index(group.dataset) if group.dataset in DATASET_IDS else len(DATASET_IDS)
         words_and_numbers = [int(x) if x.isdecimal() else x for x in re.split(r"(\d+)", group.variant)]
-        return place, group.dataset, group.variant != DEFAULT_VARIANT, words_and_numbers
+        algo = group.algo != DEFAULT_ALGO, group.algo
+        return place, group.dataset, algo, group.variant != DEFAULT_VARIANT, words_and_numbers
 
     return sorted(groups.values(), key=order)

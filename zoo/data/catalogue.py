@@ -28,6 +28,7 @@ ROBOTICS_IDS = ("PointMaze_UMaze-v3", "PointMaze_Medium-v3", "PointMaze_Large-v3
 ROBOTICS_COUNTS = (600, 60, 501)
 GENERATED_IDS = DATASET_IDS + ROBOTICS_IDS
 SPLITS = ("train", "val")
+SOURCES = ("auto", "file", "download", "generate")
 PROVENANCE_KEY = "generated_by"
 Arrays = dict[str, np.ndarray]
 

@@ -27,6 +27,7 @@ from zoo.data.catalogue import (
     GENERATED_IDS,
     PROVENANCE_KEY,
     ROBOTICS_IDS,
+    SOURCES,
     SPLITS,
     Provenance,
     unknown_id,
@@ -39,7 +40,6 @@ try:
 except ImportError:  # Windows: without the lock two processes may both do the work; files stay whole either way
     fcntl = None  # type: ignore[assignment]
 
-SOURCES = ("auto", "file", "download", "generate")
 DOWNLOAD_TIMEOUT = 5.0  # seconds without an answer; an offline machine should not wait long
 
 

@@ -105,8 +105,8 @@ def train_map(env_id: str, episodes: int, n_updates: int, seed: int) -> ProQ:
     data = generate(env_id, seed, episodes, val_episodes=1)["train"]
     env = make_goal_env(env_id)
     overrides = [
-        "max_hop:50.0",  # less than two cells: the controllers see no walls
-        f"keypoint_start:{n_updates // 5}",
+        "planning.max_hop:50.0",  # less than two cells: the controllers see no walls
+        f"keypoints.start:{n_updates // 5}",
         *("map_fraction:0.99", "actor_fraction:0.01"),  # nobody will ask ProQ's own
     ]
     settings, _ = load_hyperparams(env_id, overrides=overrides)

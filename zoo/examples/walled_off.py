@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import copy
 from collections.abc import Sequence
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, cast
@@ -23,12 +24,12 @@ from matplotlib.patches import Rectangle
 from proq_agent import ProQ
 from proq_agent.planning.navigator import Plan
 from wrappers import GoalDict, make_goal_env
-from zoo.cli import add_common_arguments, print_table, run
+from zoo.cli import add_agent_arguments, add_common_arguments, agent_options, print_table, run
 from zoo.figures.canvas import BLUE, GREEN, VERMILLION, figure_size, saved_figure
 from zoo.figures.learned_map import LearnedMap
 from zoo.figures.maps import draw_backdrop
 from zoo.figures.maze_geometry import MazeGeometry
-from zoo.runs.agents import add_agent_arguments, load_agent
+from zoo.runs.agents import AgentChoice
 
 Box = tuple[np.ndarray, np.ndarray]
 
@@ -69,18 +70,22 @@ def cell_box(env: gym.Env, cell: tuple[int, int]) -> Box:
     return centre - maze.unit / 2, centre + maze.unit / 2
 
 
-def play(model: ProQ, envs: Sequence[gym.Env], args: argparse.Namespace) -> tuple[np.ndarray, np.ndarray]:
+def play(model: ProQ, envs: Sequence[gym.Env], seed: int, deterministic: bool) -> tuple[np.ndarray, np.ndarray]:
     """
     One episode in each environment, all at once.
 
+    :param model: who acts
+    :param envs: where
+    :param seed: of the first; the others have the next
+    :param deterministic: mean actions instead of sampled ones
     :return: for each, whether the goal was reached and in how many steps
     """
-    observations = [env.reset(seed=args.seed + number)[0] for number, env in enumerate(envs)]
+    observations = [env.reset(seed=seed + number)[0] for number, env in enumerate(envs)]
     running, reached, steps = np.ones(len(envs), bool), np.zeros(len(envs), bool), np.zeros(len(envs), int)
     state = None
     while running.any():
         batch = {key: np.stack([observation[key] for observation in observations]) for key in observations[0]}
-        actions, state = model.predict(batch, state, deterministic=args.deterministic)
+        actions, state = model.predict(batch, state, deterministic=deterministic)
         for i in np.flatnonzero(running).tolist():
             observations[i], _, terminated, truncated, info = envs[i].step(actions[i])
             steps[i] += 1
@@ -122,22 +127,23 @@ def walled_off(args: argparse.Namespace) -> None:
     args.env = args.env or "pointmaze-giant-navigate-v0"
     walled = [make_walled_env(args.env, cell, task) for task in args.tasks for _ in range(args.episodes)]
     before = [make_goal_env(args.env, task) for task in args.tasks for _ in range(args.episodes)]
-    model = load_agent(args, walled[0])
+    model: Any = AgentChoice(**agent_options(args)).load(walled[0])
+    walk = partial(play, model, seed=args.seed, deterministic=args.deterministic)
     model.set_planning(patience=None)
     observation, _ = walled[0].reset(seed=args.seed)
     start, goal = observation["achieved_goal"], observation["desired_goal"]
     plans = {"as trained": model.plan(start, goal)}
-    results = {"no wall": play(model, before, args), "walled off, untold": play(model, walled, args)}
+    results = {"no wall": walk(before), "walled off, untold": walk(walled)}
 
     wall = cell_box(walled[0], cell)
     handle = model.planner.block(box=wall)
     plans["told of the wall"] = model.plan(start, goal)
-    results["walled off, told"] = play(model, walled, args)
+    results["walled off, told"] = walk(walled)
     model.planner.unblock(handle)
 
     model.set_planning(patience=args.patience)
-    results[f"walled off, untold, patience {args.patience}"] = play(model, walled, args)
-    results["walled off, found out before"] = play(model, walled, args)
+    results[f"walled off, untold, patience {args.patience}"] = walk(walled)
+    results["walled off, found out before"] = walk(walled)
     plans["found out"] = model.plan(start, goal)
 
     rows = [

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import matplotlib
 import numpy as np
@@ -17,7 +17,10 @@ from matplotlib.patches import Circle, Rectangle
 from matplotlib.ticker import Formatter
 
 from proq_agent.common.files import atomic_file
-from zoo.figures.maze_geometry import MazeGeometry
+
+if TYPE_CHECKING:
+    from zoo.figures.maze_geometry import MazeGeometry
+
 
 Bounds = tuple[float, float, float, float]  # left, right, bottom, top
 

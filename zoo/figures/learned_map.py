@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch as th
 
-from proq_agent import ProQ
-from proq_agent.planning.navigator import Plan
-from proq_agent.proq.keypoints import move_keypoints
+if TYPE_CHECKING:
+    from proq_agent.planning.navigator import Plan
+
 
 CHUNK = 8192  # points in one pass of the networks
+
+
+def has_map(model: Any) -> bool:
+    """Whether an agent has learned a map with keypoints to plan over, which can be drawn."""
+    return hasattr(type(model), "planner")
+
+
+def in_plane(goals: np.ndarray) -> np.ndarray:
+    """Goals ``[..., goal_dim]`` to points of the plane ``[..., 2]``: the first two coordinates."""
+    goals = np.asarray(goals)
+    return np.concatenate([goals, np.zeros_like(goals)], axis=-1) if goals.shape[-1] == 1 else goals[..., :2]
 
 
 class LearnedMap:
@@ -23,9 +34,12 @@ class LearnedMap:
     A goal space of one dimension is drawn as a horizontal band.
 
     :param model: a trained agent
+    :raises ValueError: if it has no map
     """
 
-    def __init__(self, model: ProQ) -> None:
+    def __init__(self, model: Any) -> None:
+        if not has_map(model):
+            raise ValueError(f"{type(model).__name__} learns no map: there is nothing to draw")
         self.model = model
         self.policy = model.policy
         self.policy.set_training_mode(False)
@@ -37,15 +51,8 @@ class LearnedMap:
     def bounds(self) -> tuple[float, float, float, float]:
         """Left, right, bottom and top of the data that the agent learned from."""
         corners = th.stack([self.policy.keypoint_low, self.policy.keypoint_high])
-        low, high = self.in_plane(self.policy.goal_scaler.inverse(corners).cpu().numpy()).tolist()
+        low, high = in_plane(self.policy.goal_scaler.inverse(corners).cpu().numpy()).tolist()
         return low[0], high[0], low[1], high[1]
-
-    def in_plane(self, goals: np.ndarray) -> np.ndarray:
-        """Goals ``[..., goal_dim]`` to points of the plane ``[..., 2]``."""
-        goals = np.asarray(goals)
-        if self.goal_dim == 1:
-            return np.concatenate([goals, np.zeros_like(goals)], axis=-1)
-        return goals[..., :2]
 
     def to_goals(self, points: np.ndarray) -> np.ndarray:
         """Points ``[n, 2]`` of the plane to goals ``[n, goal_dim]``; whole goals are returned as they are."""
@@ -78,20 +85,6 @@ class LearnedMap:
         :param goal: the same
         """
         return self.model.navigator.plan(self.to_goals(start)[0], self.to_goals(goal)[0])
-
-    def without_barrier(self, n_updates: int) -> np.ndarray:
-        """
-        Where the keypoints would go without the OOD barrier: repulsion alone moves them, on the map as it is.
-
-        :param n_updates: steps of the keypoints' optimiser
-        :return: ``[K, goal_dim]``
-        """
-        model, policy = self.model, copy.deepcopy(self.policy)
-        optimizer = th.optim.Adam([policy.standard_keypoints], lr=model.keypoints.learning_rate)
-        no_barrier = th.zeros((), device=policy.standard_keypoints.device)
-        for _ in range(n_updates):
-            move_keypoints(policy, optimizer, no_barrier, model.keypoints, model.distance.compliance)
-        return policy.keypoints.cpu().numpy()
 
     def _embed(self, goals: th.Tensor) -> th.Tensor:
         return self.policy.embed(self.policy.locate(goals))

@@ -2,26 +2,30 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import torch as th
 
-from proq_agent import ProQ
-from zoo.figures.maze_geometry import MazeGeometry
+from zoo.figures.learned_map import has_map
+
+if TYPE_CHECKING:
+    from proq_agent.common.offline import OfflineAlgorithm
+    from zoo.figures.maze_geometry import MazeGeometry
+
 
 N_PAIRS = 150
 SEED = 0  # every agent is asked about the same pairs
 
 
 class MapQuality(NamedTuple):
-    """Shares and correlation are None where the layout or the true distance is not known."""
+    """Shares and correlation are None where there is no map, or the layout or the true distance is not known."""
 
     keypoints_free: float | None = None  #: share of the keypoints in free cells
     distance_correlation: float | None = None  #: of d with the steps of the shortest walk, over pairs of states
 
 
-def map_quality(model: ProQ, maze: MazeGeometry | None, states: th.Tensor) -> MapQuality:
+def map_quality(model: OfflineAlgorithm, maze: MazeGeometry | None, states: th.Tensor) -> MapQuality:
     """
     Compare an agent's map with the maze.
 
@@ -29,12 +33,12 @@ def map_quality(model: ProQ, maze: MazeGeometry | None, states: th.Tensor) -> Ma
     :param maze: where it was trained; None if that is no maze
     :param states: ``[rows, goal_dim]`` of its dataset, from which pairs are drawn
     """
-    if maze is None or states.shape[1] != 2:
+    if not has_map(model) or maze is None or states.shape[1] != 2:
         return MapQuality()
     return MapQuality(_keypoints_free(model, maze), _distance_correlation(model, maze, states))
 
 
-def _keypoints_free(model: ProQ, maze: MazeGeometry) -> float:
+def _keypoints_free(model: Any, maze: MazeGeometry) -> float:
     x, y = model.policy.keypoints.cpu().numpy().T
     row = np.rint((y - maze.first[1]) / maze.row_step).astype(int)
     column = np.rint((x - maze.first[0]) / maze.unit).astype(int)
@@ -45,7 +49,7 @@ def _keypoints_free(model: ProQ, maze: MazeGeometry) -> float:
 
 
 @th.no_grad()
-def _distance_correlation(model: ProQ, maze: MazeGeometry, states: th.Tensor) -> float | None:
+def _distance_correlation(model: Any, maze: MazeGeometry, states: th.Tensor) -> float | None:
     if maze.step is None:
         return None
     rows = np.random.default_rng(SEED).integers(len(states), size=(2, N_PAIRS))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -16,8 +16,6 @@ from matplotlib.patches import Circle
 from matplotlib.patheffects import withStroke
 from matplotlib.ticker import FuncFormatter
 
-from proq_agent import GoalDataset, ProQ
-from proq_agent.planning.navigator import Plan
 from zoo.figures.canvas import (
     BLUE,
     COLOURS,
@@ -34,8 +32,14 @@ from zoo.figures.canvas import (
     saved_figure,
     set_up_axes,
 )
-from zoo.figures.learned_map import LearnedMap
-from zoo.figures.maze_geometry import MazeGeometry
+from zoo.figures.learned_map import LearnedMap, has_map, in_plane
+
+if TYPE_CHECKING:
+    from proq_agent.common.dataset import GoalDataset
+    from proq_agent.common.offline import OfflineAlgorithm
+    from proq_agent.planning.navigator import Plan
+    from zoo.figures.maze_geometry import MazeGeometry
+
 
 REACHABILITY = "viridis_r"  # the paper's: yellow where the data never go, dark where they do
 PALE = LinearSegmentedColormap.from_list("pale", [WALL, "white"])
@@ -50,7 +54,9 @@ class Trajectory(NamedTuple):
     label: str  #: equal labels share a colour
 
 
-def draw_map(model: ProQ, path: str | Path, maze: MazeGeometry | None = None, title: str | None = None) -> None:
+def draw_map(
+    model: OfflineAlgorithm, path: str | Path, maze: MazeGeometry | None = None, title: str | None = None
+) -> None:
     """
     The paper's figure of a map: ψ over the goal space, keypoints, and the hops that the planner may take.
 
@@ -64,7 +70,7 @@ def draw_map(model: ProQ, path: str | Path, maze: MazeGeometry | None = None, ti
     with saved_figure(path, *figure_size(bounds)) as figure:
         axes = figure.add_subplot(title=title or "")
         image = _draw_reachability(axes, learned, bounds, maze)
-        points = learned.in_plane(learned.keypoints)
+        points = in_plane(learned.keypoints)
         hops = learned.graph.hops[: len(points), : len(points)]
         ends = np.argwhere(np.triu(hops | hops.T))
         axes.add_collection(LineCollection(list(points[ends]), colors="white", linewidths=0.5, alpha=0.35, zorder=3))
@@ -78,9 +84,9 @@ def _draw_chance(axes: Axes, learned: LearnedMap) -> None:
     halo = [withStroke(linewidth=2, foreground="white")]
     for number, edge in enumerate(learned.model.chance_edges):
         colour = COLOURS[number % len(COLOURS)]
-        entrance = learned.in_plane(edge.entrance)
+        entrance = in_plane(edge.entrance)
         axes.add_patch(Circle((entrance[0], entrance[1]), edge.radius, fill=False, color=colour, lw=1.5, zorder=5))
-        for place, odds in zip(learned.in_plane(edge.exits), edge.probabilities, strict=True):
+        for place, odds in zip(in_plane(edge.exits), edge.probabilities, strict=True):
             arrow = {"arrowstyle": "->", "color": colour, "lw": 1.0, "connectionstyle": "arc3,rad=0.15"}
             axes.annotate("", tuple(place), tuple(entrance), arrowprops=arrow, zorder=5)
             # Lotteries share their exits: each writes on a line of its own.
@@ -91,7 +97,11 @@ def _draw_chance(axes: Axes, learned: LearnedMap) -> None:
 
 
 def draw_comparison(
-    model: ProQ, path: str | Path, other: ProQ | int, maze: MazeGeometry | None = None, titles: Sequence[str] = ()
+    model: OfflineAlgorithm,
+    path: str | Path,
+    other: OfflineAlgorithm | int,
+    maze: MazeGeometry | None = None,
+    titles: Sequence[str] = (),
 ) -> None:
     """
     The paper's ablation: keypoints held by the OOD barrier, and the same without it.
@@ -105,7 +115,7 @@ def draw_comparison(
     """
     learned = LearnedMap(model)
     right = learned if isinstance(other, int) else LearnedMap(other)
-    freed = right.without_barrier(other) if isinstance(other, int) else right.keypoints
+    freed = right.model.keypoints_without_barrier(other) if isinstance(other, int) else right.keypoints
     bounds = map_bounds(learned, maze)
     with saved_figure(path, *figure_size(bounds, panels=2)) as figure:
         panels = figure.subplots(1, 2, sharex=True, sharey=True)
@@ -114,14 +124,14 @@ def draw_comparison(
             panels, (learned, right), (learned.keypoints, freed), titles, strict=True
         ):
             image = _draw_reachability(axes, shown, bounds, maze)
-            draw_points(axes, shown.in_plane(keypoints), 11, "white", zorder=4)
+            draw_points(axes, in_plane(keypoints), 11, "white", zorder=4)
             axes.set_title(title)
         panels[1].set_ylabel("")
         draw_colour_bar(panels[1], image, r"in distribution, $\psi$")
 
 
 def draw_plan(
-    model: ProQ, path: str | Path, start: np.ndarray, goal: np.ndarray, maze: MazeGeometry | None = None
+    model: OfflineAlgorithm, path: str | Path, start: np.ndarray, goal: np.ndarray, maze: MazeGeometry | None = None
 ) -> None:
     """
     A plan with its hops, and the keypoints it was chosen from.
@@ -135,8 +145,8 @@ def draw_plan(
     learned = LearnedMap(model)
     bounds = map_bounds(learned, maze)
     plan = learned.plan(start, goal)
-    points = learned.in_plane(np.concatenate([learned.to_goals(start), plan.points]))
-    keypoints = learned.in_plane(learned.keypoints)[[node for node in plan.nodes if node < len(learned.keypoints)]]
+    points = in_plane(np.concatenate([learned.to_goals(start), plan.points]))
+    keypoints = in_plane(learned.keypoints)[[node for node in plan.nodes if node < len(learned.keypoints)]]
     with saved_figure(path, *figure_size(bounds)) as figure:
         axes = figure.add_subplot()
         draw_backdrop(axes, learned, bounds, maze)
@@ -144,8 +154,8 @@ def draw_plan(
             arrow = {"arrowstyle": "-|>", "color": VERMILLION, "lw": 1.3, "shrinkA": 0, "shrinkB": 2}
             axes.annotate("", end, begin, arrowprops=arrow, zorder=4)
         draw_points(axes, keypoints, 18, VERMILLION, zorder=5, label="on the plan")
-        _draw_ends(axes, points[0], learned.in_plane(learned.to_goals(goal))[0])
-        axes.set_title(_describe_plan(plan, model.planning.max_hop))
+        _draw_ends(axes, points[0], in_plane(learned.to_goals(goal))[0])
+        axes.set_title(_describe_plan(plan, learned.model.planning.max_hop))
         figure.legend(loc="outside lower center", ncols=4, handletextpad=0.2, columnspacing=1.0)
 
 
@@ -156,7 +166,9 @@ def _describe_plan(plan: Plan, max_hop: float) -> str:
     return f"{hops} (no route with hops of at most {max_hop:g} steps)" if plan.fallback else hops
 
 
-def draw_distance(model: ProQ, path: str | Path, goal: np.ndarray, maze: MazeGeometry | None = None) -> None:
+def draw_distance(
+    model: OfflineAlgorithm, path: str | Path, goal: np.ndarray, maze: MazeGeometry | None = None
+) -> None:
     """
     The quasimetric's distance to a goal from everywhere, as contours.
 
@@ -177,7 +189,7 @@ def draw_distance(model: ProQ, path: str | Path, goal: np.ndarray, maze: MazeGeo
         _shade_unreachable(axes, learned, bounds, maze)
         draw_walls(axes, maze)
         set_up_axes(axes, bounds, maze)
-        _draw_ends(axes, None, learned.in_plane(learned.to_goals(goal))[0])
+        _draw_ends(axes, None, in_plane(learned.to_goals(goal))[0])
         draw_colour_bar(axes, filled, "distance to the goal, $d$ (steps)")
 
 
@@ -191,8 +203,8 @@ def draw_coverage(dataset: GoalDataset, path: str | Path, maze: MazeGeometry | N
     :param title: above the picture
     """
     goals = dataset.achieved_goals.cpu().numpy()
-    goals = goals[:, :2] if goals.shape[1] > 1 else np.concatenate([goals, np.zeros_like(goals)], axis=1)
-    bounds = maze.bounds if maze else padded((*_span(goals[:, 0]), *_span(goals[:, 1])))
+    goals = in_plane(goals)
+    bounds = maze.bounds if maze else _around(goals)
     _, (rows, columns) = grid_points(bounds, longest=160)
     with saved_figure(path, *figure_size(bounds)) as figure:
         axes = figure.add_subplot(title=title)
@@ -206,28 +218,29 @@ def draw_coverage(dataset: GoalDataset, path: str | Path, maze: MazeGeometry | N
 
 
 def draw_trajectories(
-    model: ProQ, path: str | Path, trajectories: Sequence[Trajectory], maze: MazeGeometry | None = None
+    model: OfflineAlgorithm, path: str | Path, trajectories: Sequence[Trajectory], maze: MazeGeometry | None = None
 ) -> None:
     """
-    What an agent did: episodes over its map.
+    What an agent did: episodes over its map, if it has one.
 
     :param model: the agent
     :param path: file to write
     :param trajectories: a colour for each label
     :param maze: its walls are drawn
     """
-    learned = LearnedMap(model)
-    bounds = map_bounds(learned, maze)
+    learned = LearnedMap(model) if has_map(model) else None
+    everywhere = np.concatenate([in_plane(np.vstack([*t.points, t.goal])) for t in trajectories])
+    bounds = _around(everywhere) if learned is None and maze is None else map_bounds(learned, maze)
     labels = list(dict.fromkeys(trajectory.label for trajectory in trajectories))
     with saved_figure(path, *figure_size(bounds)) as figure:
         axes = figure.add_subplot()
         draw_backdrop(axes, learned, bounds, maze)
         for label, colour in zip(labels, COLOURS * len(labels), strict=False):
             for number, episode in enumerate(t for t in trajectories if t.label == label):
-                points = learned.in_plane(episode.points)
+                points = in_plane(episode.points)
                 axes.plot(*points.T, color=colour, linewidth=1.0, zorder=4, label=None if number else label)
                 draw_points(axes, points[0], 22, colour, zorder=5)
-                draw_points(axes, learned.in_plane(episode.goal), 70, colour, zorder=6, marker="*")
+                draw_points(axes, in_plane(episode.goal), 70, colour, zorder=6, marker="*")
                 if not episode.success:
                     draw_points(axes, points[-1], 45, "black", zorder=7, marker="X", edgecolors="white")
         reached = sum(t.success for t in trajectories)
@@ -235,18 +248,27 @@ def draw_trajectories(
         figure.legend(loc="outside lower center", ncols=6, handlelength=1.2, columnspacing=1.0)
 
 
-def map_bounds(learned: LearnedMap, maze: MazeGeometry | None) -> Bounds:
-    """What a picture of this map should show."""
-    return maze.bounds if maze is not None else padded(learned.bounds)
+def map_bounds(learned: LearnedMap | None, maze: MazeGeometry | None) -> Bounds:
+    """
+    What a picture should show.
+
+    :raises ValueError: if there is neither a maze nor a map that would tell
+    """
+    if maze is not None:
+        return maze.bounds
+    if learned is None:
+        raise ValueError("nothing tells what to show: this is no maze, and the agent has no map")
+    return padded(learned.bounds)
 
 
-def draw_backdrop(axes: Axes, learned: LearnedMap, bounds: Bounds, maze: MazeGeometry | None) -> None:
-    """A quiet map for something else to stand out from: pale ψ or walls, small keypoints."""
-    if maze is None:
+def draw_backdrop(axes: Axes, learned: LearnedMap | None, bounds: Bounds, maze: MazeGeometry | None) -> None:
+    """Something quiet for something else to stand out from: walls or pale ψ, small keypoints."""
+    if maze is None and learned is not None:
         _draw_reachability(axes, learned, bounds, maze, PALE)
     draw_walls(axes, maze)
     set_up_axes(axes, bounds, maze)
-    draw_points(axes, learned.in_plane(learned.keypoints), 5, "#888888", zorder=3, linewidths=0, label="keypoint")
+    if learned is not None:
+        draw_points(axes, in_plane(learned.keypoints), 5, "#888888", zorder=3, linewidths=0, label="keypoint")
 
 
 def _draw_reachability(
@@ -279,5 +301,7 @@ def _draw_ends(axes: Axes, start: np.ndarray | None, goal: np.ndarray) -> None:
     draw_points(axes, goal, 110, GREEN, zorder=6, marker="*", label="goal")
 
 
-def _span(values: np.ndarray) -> tuple[float, float]:
-    return float(values.min()), float(values.max())
+def _around(points: np.ndarray) -> Bounds:
+    """What shows all points ``[n, 2]``."""
+    (left, bottom), (right, top) = points.min(axis=0).tolist(), points.max(axis=0).tolist()
+    return padded((left, right, bottom, top))

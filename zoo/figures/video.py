@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import matplotlib
 import numpy as np
@@ -13,9 +13,12 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from zoo.figures.canvas import BLUE, GREEN, STYLE, VERMILLION
-from zoo.figures.learned_map import LearnedMap
+from zoo.figures.learned_map import LearnedMap, in_plane
 from zoo.figures.maps import draw_backdrop, map_bounds
-from zoo.figures.maze_geometry import MazeGeometry
+
+if TYPE_CHECKING:
+    from zoo.figures.maze_geometry import MazeGeometry
+
 
 SUFFIXES = (".mp4", ".gif")
 DPI = 120
@@ -45,12 +48,12 @@ class MapVideo:
     A video that appears whole when the ``with`` block ends without an error. Only what moves is drawn anew.
 
     :param path: ``.mp4`` or ``.gif``
-    :param learned: the agent's map
+    :param learned: the agent's map; None if it has none, then there is no plan to show
     :param maze: its walls are drawn
     :param fps: frames a second
     """
 
-    def __init__(self, path: Path, learned: LearnedMap, maze: MazeGeometry | None = None, fps: int = 30) -> None:
+    def __init__(self, path: Path, learned: LearnedMap | None, maze: MazeGeometry | None = None, fps: int = 30) -> None:
         check_video(path)
         self.path, self.learned, self.fps = path, learned, fps
         self._temporary = path.with_name(f".{path.stem}.{os.getpid()}{path.suffix.lower()}")
@@ -112,20 +115,18 @@ class MapVideo:
         :param text: above the map; what is left of the plan is added
         :param repeat: show it for so many frames
         """
-        plan = self.learned.plan(position, goal)
-        self._trail.append(self.learned.in_plane(position))
-        ahead = self.learned.in_plane(plan.points)
+        self._trail.append(in_plane(position))
         here = self._trail[-1][None]
-        for name, points in (
-            ("trail", np.array(self._trail)),
-            ("plan", np.concatenate([here, ahead])),
-            ("target", ahead[:1]),
-            ("goal", self.learned.in_plane(goal)[None]),
-            ("agent", here),
-        ):
+        for name, points in (("trail", np.array(self._trail)), ("goal", in_plane(goal)[None]), ("agent", here)):
             self._lines[name].set_data(*points.T)
-        cost = f"cost {plan.cost:.0f}" if np.isfinite(plan.cost) else "no way"
-        self._text.set_text(f"{text}, plan: {len(plan.nodes)} hops, {cost}")
+        if self.learned is not None:
+            plan = self.learned.plan(position, goal)
+            ahead = in_plane(plan.points)
+            self._lines["plan"].set_data(*np.concatenate([here, ahead]).T)
+            self._lines["target"].set_data(*ahead[:1].T)
+            cost = f"cost {plan.cost:.0f}" if np.isfinite(plan.cost) else "no way"
+            text = f"{text}, plan: {len(plan.nodes)} hops, {cost}"
+        self._text.set_text(text)
         self._canvas.restore_region(self._background)
         for line in self._lines.values():
             assert line.axes is not None

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
 import time
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from stable_baselines3.common.callbacks import BaseCallback, CheckpointCallback
 from stable_baselines3.common.logger import (
@@ -17,26 +18,88 @@ from stable_baselines3.common.logger import (
     TensorBoardOutputFormat,
 )
 
-from proq_agent import ProQ
 from proq_agent.common.callbacks import ProgressBar, StopOnSignal, TaskEvalCallback
 from proq_agent.common.evaluation import NO_TASK, EnvPool, evaluate_both
 from zoo.cli import print_table
-from zoo.config import N_TIMESTEPS, hyperparams_of, to_plain
-from zoo.data.load import DatasetInfo
-from zoo.runs.folder import RunFolder, describe_machine
+from zoo.config import N_TIMESTEPS, hyperparams_of
+from zoo.data.tasks import task_envs
+from zoo.figures.learned_map import has_map
+from zoo.figures.maps import draw_map
+from zoo.figures.maze_geometry import MazeGeometry
+from zoo.runs.experiment import Experiment
+from zoo.runs.folder import RunFolder, check_folder, create_run, describe_machine
+from zoo.runs.log_lines import LogLines
+from zoo.runs.options import (
+    CHECKPOINTS,
+    EPISODES_AT_THE_END,
+    EPISODES_WHILE_TRAINING,
+    EVALUATIONS,
+    LOGS,
+    TrainingOptions,
+)
 from zoo.runs.tracking import WandbWriter
 
-# Of each task and way of acting: while training a coarse curve that takes hardly any time.
-EPISODES_WHILE_TRAINING, EPISODES_AT_THE_END = 5, 50
-EVALUATIONS, CHECKPOINTS, LOGS = 4, 4, 50  # how often in a training, by default
+if TYPE_CHECKING:
+    from proq_agent.common.offline import OfflineAlgorithm
+    from zoo.data.load import DatasetInfo
+    from zoo.data.source import DataSource
+
+
 HEADER = ("task", "sampled", "deterministic")
+
+
+def train(
+    experiment: Experiment,
+    data: DataSource,
+    options: TrainingOptions,
+    log_folder: Path,
+    command: Sequence[str],
+    args: Mapping[str, Any],
+    unique: bool = False,
+) -> TrainingRun:
+    """
+    Train and evaluate an agent; everything that can be wrong with the input is found before a folder is made.
+
+    :param experiment: what to learn
+    :param data: where the dataset comes from
+    :param options: how to watch it
+    :param log_folder: root of all runs
+    :param command: what repeats this, for the record
+    :param args: its options, for the record
+    :param unique: append a random id to the folder's name
+    :return: the run; ``finished`` tells whether it ended, or was interrupted and saved
+    """
+    for folder in filter(None, (log_folder.expanduser(), options.tensorboard_log)):
+        check_folder(folder)
+    pool, tasks = task_envs(experiment.env)
+    try:
+        experiment.check()
+        dataset, info = data.load(experiment.env, progress=options.verbose > 0)
+        env = pool.take(tasks[0])
+        pool.give_back(tasks[0], env)
+        model, total = experiment.build(env, dataset, info)
+        run_folder = create_run(log_folder, experiment.algo, experiment.env, unique)
+        try:
+            run_folder.write_command(command, dict(args))
+            run = TrainingRun(experiment, options, model, pool, tasks, run_folder, info, total)
+        except BaseException:
+            run_folder.remove()  # nobody shall take it for a run
+            raise
+        with run:
+            run.learn()
+            if run.finished:
+                run.report()
+        return run
+    finally:
+        pool.close()
 
 
 class TrainingRun:
     """
     One training with a folder to write to. Logs are opened at once; as a context manager it closes them.
 
-    :param args: options of :mod:`zoo.train`
+    :param experiment: what is learned
+    :param options: how it is watched
     :param model: an agent with its dataset
     :param pool: environments to evaluate in
     :param tasks: numbers of their tasks
@@ -47,35 +110,38 @@ class TrainingRun:
 
     def __init__(
         self,
-        args: argparse.Namespace,
-        model: ProQ,
+        experiment: Experiment,
+        options: TrainingOptions,
+        model: OfflineAlgorithm,
         pool: EnvPool,
         tasks: tuple[int, ...],
         folder: RunFolder,
         info: DatasetInfo,
         total: int,
     ) -> None:
-        self.args, self.model, self.pool, self.tasks, self.folder, self.total = args, model, pool, tasks, folder, total
-        hyperparams = {N_TIMESTEPS: total} | to_plain(hyperparams_of(model))
-        self.progress = args.verbose > 0 and (sys.stderr.isatty() if args.progress is None else args.progress)
+        self.options, self.model, self.pool, self.tasks = options, model, pool, tasks
+        self.folder, self.total, self.env_id = folder, total, experiment.env
+        self.seed: int = (model.seed or 0) if experiment.seed is None else experiment.seed  # of evaluations
+        self.finished = False
+        hyperparams = {N_TIMESTEPS: total} | hyperparams_of(model)
         self.tracker: WandbWriter | None = None
         self.config: dict[str, Any] = {
-            "env": args.env,
-            "algo": args.algo,
+            "env": experiment.env,
+            "algo": experiment.algo,
             "seed": model.seed,
-            "preset": args.preset,
+            "preset": experiment.preset,
             "hyperparams": hyperparams,
-            "resumed_from": str(args.trained_agent) if args.trained_agent else None,
+            "resumed_from": str(experiment.trained_agent) if experiment.trained_agent else None,
             "dataset": asdict(info),
             **describe_machine(model.device),
         }
         folder.write_config(self.config)
         self.logger = Logger(str(folder.path), self._outputs())
         model.set_logger(self.logger)
-        if args.verbose:
+        if options.verbose:
             print(info.describe())
             print_table("Hyperparameters", ("name", "value"), list(_flat(hyperparams).items()))
-            print(f"run folder: {folder.path}")
+            print(f"run folder: {folder.path}", flush=True)
 
     def __enter__(self) -> TrainingRun:
         return self
@@ -83,40 +149,36 @@ class TrainingRun:
     def __exit__(self, *_: object) -> None:
         self.logger.close()
 
-    def learn(self) -> bool:
-        """
-        Train and save the agent.
-
-        :return: whether it is done; ``False`` if a signal ended it early
-        """
-        args, model, folder, total = self.args, self.model, self.folder, self.total
+    def learn(self) -> None:
+        """Train and save the agent; ``finished`` stays ``False`` if a signal ended it early."""
+        options, model, folder, total = self.options, self.model, self.folder, self.total
         stop = StopOnSignal()
         callbacks: list[BaseCallback] = []
-        if args.save_freq != -1:
-            callbacks.append(CheckpointCallback(args.save_freq or max(total // CHECKPOINTS, 1), str(folder.path)))
-        if args.eval_freq != -1:
-            start = 0 if args.eval_freq else model.first_useful_evaluation(total)
+        if options.save_freq != -1:
+            callbacks.append(CheckpointCallback(options.save_freq or max(total // CHECKPOINTS, 1), str(folder.path)))
+        if options.eval_freq != -1:
+            start = 0 if options.eval_freq else model.first_useful_evaluation(total)
             callbacks.append(
                 TaskEvalCallback(
                     self.pool,
                     self.tasks,
-                    args.eval_freq or max((total - start) // EVALUATIONS, 1),
-                    args.eval_episodes or EPISODES_WHILE_TRAINING,
+                    options.eval_freq or max((total - start) // EVALUATIONS, 1),
+                    options.eval_episodes or EPISODES_WHILE_TRAINING,
                     eval_start=start,
-                    seed=args.seed,
-                    n_envs=args.n_eval_envs,
+                    seed=self.seed,
+                    n_envs=options.n_eval_envs,
                     best_model_save_path=folder.path,
                     log_path=folder.path,
-                    verbose=args.verbose,
+                    verbose=options.verbose,
                 )
             )
-        callbacks += [stop, *([ProgressBar()] if self.progress else [])]
+        callbacks += [stop, *([ProgressBar()] if options.shows_bar else [])]
         begun, at_start = time.monotonic(), model.num_timesteps
         with stop.listening():
             model.learn(
                 total - at_start,
                 callback=callbacks,
-                log_interval=args.log_interval or max(total // LOGS, 1),
+                log_interval=options.log_interval or max(total // LOGS, 1),
                 reset_num_timesteps=False,
             )
         model.save(folder.agent)
@@ -125,51 +187,48 @@ class TrainingRun:
             "seconds": round(time.monotonic() - begun, 1),  # wall clock, evaluations included
         }
         folder.write_config(self.config)
-        return model.num_timesteps >= total and not stop.requested
+        self.finished = model.num_timesteps >= total and not stop.requested
 
     def report(self) -> None:
-        """Evaluate the agent, print and record the result, and draw its map."""
-        from zoo.plots import draw_map  # matplotlib is slow to import
-
-        args, folder = self.args, self.folder
-        episodes = args.eval_episodes or EPISODES_AT_THE_END
-        if args.verbose:
-            print(f"evaluating on {len(self.tasks)} x {episodes} episodes, sampled and deterministic")
-        results = evaluate_both(self.model, self.pool, self.tasks, episodes, seed=args.seed, n_envs=args.n_eval_envs)
+        """Evaluate the agent, print and record the result, and draw its map if it has one."""
+        options, folder = self.options, self.folder
+        episodes = options.eval_episodes or EPISODES_AT_THE_END
+        if options.verbose:
+            print(f"evaluating on {len(self.tasks)} x {episodes} episodes, sampled and deterministic", flush=True)
+        results = evaluate_both(self.model, self.pool, self.tasks, episodes, seed=self.seed, n_envs=options.n_eval_envs)
         rates = [r.task_success_rates | {"all": r.success_rate} for r in results]
         rows = [("-" if task == NO_TASK else task, *(rate[task] for rate in rates)) for task in rates[0]]
         self.config["results"] = {
             "episodes": episodes,
-            "seed": args.seed,
+            "seed": self.seed,
             **{name: dict(rate) for name, rate in zip(HEADER[1:], rates, strict=True)},
         }
         folder.write_config(self.config)
-        if args.verbose:
-            print_table(f"Success on {args.env}", HEADER, [(row[0], *(f"{x:.1%}" for x in row[1:])) for row in rows])
-        draw_map(self.model, folder.map, env_id=args.env)
+        if options.verbose:
+            print_table(f"Success on {self.env_id}", HEADER, [(row[0], *(f"{x:.1%}" for x in row[1:])) for row in rows])
+            print(f"agent: {folder.agent}")
         if self.tracker:
             self.tracker.log_table("results", HEADER, [(str(row[0]), *row[1:]) for row in rows])
-            self.tracker.log_image("map", folder.map)
-        if args.verbose:
-            print(f"agent: {folder.agent}\nmap: {folder.map}")
+        if has_map(self.model):
+            self._draw_map()
+
+    def _draw_map(self) -> None:
+        draw_map(self.model, self.folder.map, MazeGeometry.of_env_id(self.env_id))
+        if self.tracker:
+            self.tracker.log_image("map", self.folder.map)
+        if self.options.verbose:
+            print(f"map: {self.folder.map}")
 
     def _outputs(self) -> list[KVWriter]:
-        args, folder = self.args, self.folder
-        board = args.tensorboard_log / folder.path.name if args.tensorboard_log else folder.path / "tensorboard"
+        options, folder = self.options, self.folder
+        board = options.tensorboard_log / folder.path.name if options.tensorboard_log else folder.path / "tensorboard"
         outputs: list[KVWriter] = []
-        if args.track:
-            self.tracker = WandbWriter(
-                folder.path,
-                project=args.wandb_project_name,
-                entity=args.wandb_entity,
-                tags=args.wandb_tags,
-                name=folder.path.name,
-                config=self.config,
-            )
+        if options.wandb is not None:
+            self.tracker = WandbWriter(folder.path, name=folder.path.name, config=self.config, **options.wandb)
             outputs.append(self.tracker)
         outputs += [CSVOutputFormat(str(folder.progress)), TensorBoardOutputFormat(str(board))]
-        if args.verbose and not self.progress:
-            outputs.append(HumanOutputFormat(sys.stdout))
+        if options.verbose and not options.shows_bar:
+            outputs.append(HumanOutputFormat(sys.stdout) if sys.stdout.isatty() else LogLines())
         return outputs
 
 

@@ -1,0 +1,31 @@
+"""What the results of a run depend on, as short hashes."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+# What learns, acts, evaluates and makes data; commands, tables and pictures may change.
+CODE = ("proq_agent", "wrappers", "zoo/data")
+
+
+def digest(*parts: Any) -> str:
+    """A short hash of plain values."""
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:12]
+
+
+@cache
+def code_version() -> str:
+    """
+    A hash of the source that results depend on. A git commit would not do: two states of the code that are not
+    committed share one, and so do not two commits that differ in a picture.
+    """
+    root = Path(__file__).resolve().parents[2]
+    code = hashlib.sha256()
+    for path in sorted(path for part in CODE for path in (root / part).rglob("*.py")):
+        code.update(f"{path.relative_to(root).as_posix()}\n".encode())
+        code.update(path.read_bytes())
+    return code.hexdigest()[:12]

@@ -1,0 +1,34 @@
+"""Where a dataset comes from, as the commands' options say it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from proq_agent.common.dataset import GoalDataset
+from zoo.data.load import DatasetInfo, load
+
+
+@dataclass(frozen=True)
+class DataSource:
+    """
+    The choices that :func:`zoo.data.load.load` offers.
+
+    :param folder: of the dataset files; None for OGBench's own
+    :param path: one file, whatever the dataset's name
+    :param source: ``auto``, ``file``, ``download`` or ``generate``
+    """
+
+    folder: Path | None = None
+    path: Path | None = None
+    source: str = "auto"
+
+    def load(self, dataset_id: str, progress: bool = True) -> tuple[GoalDataset, DatasetInfo]:
+        """
+        Load a dataset.
+
+        :param dataset_id: see :func:`zoo.data.load.load`
+        :param progress: say what takes time
+        :return: the dataset, and where it came from
+        """
+        return load(dataset_id, dataset_dir=self.folder, source=self.source, dataset_path=self.path, progress=progress)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import sys
 import warnings
 from typing import Any
 
@@ -265,6 +266,31 @@ def test_oracle_goals_are_positions() -> None:
     np.testing.assert_allclose(obs["desired_goal"], env.unwrapped.cur_goal_xy, rtol=1e-6)
 
 
+@pytest.mark.parametrize(("name", "goal_dim"), [("cube-single", 3), ("scene", 7)])
+def test_oracle_goals_of_manipulation_are_what_the_task_asks_for(name: str, goal_dim: int) -> None:
+    env = make_goal_env(f"{name}-play-oraclerep-v0", task_id=2)
+    obs, _ = env.reset(seed=0)
+    assert obs in env.observation_space and obs["desired_goal"].shape == (goal_dim,)
+    base: Any = env.unwrapped
+    cube = base._data.joint("object_joint_0")
+    obs, _, _, _, info = env.step(np.zeros(5, dtype=np.float32))
+    assert not info["is_success"]
+    np.testing.assert_allclose(obs["achieved_goal"], base.compute_oracle_observation(), rtol=1e-6)
+    cube.qpos[:2] += 0.05
+    moved = env.step(np.zeros(5, dtype=np.float32))[0]["achieved_goal"]
+    np.testing.assert_allclose(moved[:2] - obs["achieved_goal"][:2], 0.5, atol=0.05)  # ten units a metre
+    if name == "cube-single":  # success is what the environment says
+        cube.qpos[:3] = obs["desired_goal"] / 10 + [0.425, 0.0, 0.0]
+        assert env.step(np.zeros(5, dtype=np.float32))[4]["is_success"]
+
+
+def test_the_goal_of_a_manipulation_task_follows_from_the_seed() -> None:
+    first, second = make_goal_env("cube-single-v0"), make_goal_env("cube-single-v0")
+    for seed in (0, 1):
+        assert_same(first.reset(seed=seed)[0], second.reset(seed=seed)[0])
+    assert first.unwrapped.action_space is not first.unwrapped.action_space  # as OGBench made it
+
+
 @pytest.mark.parametrize("env_id", ["pointmaze-giant-v0", ROBOTICS])
 def test_spec_rebuilds_an_equal_env(env_id: str) -> None:
     env = make_goal_env(env_id, task_id=2 if env_id != ROBOTICS else None, max_episode_steps=17)
@@ -328,6 +354,21 @@ def test_dataset_ids_resolve_to_their_env(maze: str, kind: str) -> None:
 def test_unknown_id_suggests_the_closest(typo: str, meant: str) -> None:
     with pytest.raises(ValueError, match=f"Unknown environment '{typo}'.*{meant}"):
         make_goal_env(typo)
+
+
+def test_a_module_that_registers_an_environment_is_imported() -> None:
+    env = make_goal_env("tiny_goal:TinyGoal-v0", limit=2)
+    assert env.unwrapped.limit == 2 and env.reset(seed=0)[0] in env.observation_space
+    with pytest.raises(ValueError, match=r"Unknown environment 'tiny_goal:TinyGaol-v0'.*TinyGoal-v0"):
+        make_goal_env("tiny_goal:TinyGaol-v0")
+    with pytest.raises(ValueError, match="module that cannot be imported: No module named 'tiny_gaol'"):
+        make_goal_env("tiny_gaol:TinyGoal-v0")
+
+
+def test_an_unknown_id_tells_of_modules_and_of_packages_that_are_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "highway_env", None)
+    with pytest.raises(ValueError, match=r"module:EnvId.*`pip install highway-env`"):
+        make_goal_env("NoSuchEnvironment-v0")
 
 
 def test_env_without_goals_is_refused() -> None:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import copy
-import ctypes
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
-from numpy.random import mtrand
+
+from wrappers.global_random import PrivateGlobalRandom
 
 GOAL_KEYS = ("observation", "achieved_goal", "desired_goal")
 
@@ -23,9 +25,10 @@ class GoalDict(gym.Wrapper, gym.utils.RecordConstructorArgs):
     ``info["task_id"]`` names the one in use. ``reset(seed=...)`` determines everything that follows,
     the draws that OGBench makes from NumPy's global state included, and that global state is left to its
     other users exactly as they left it. The n-th episode after a seeded reset has the same task, start and
-    goal whatever was done in the episodes before it, if the environment draws nothing while stepping. One
-    exception: the goals of OGBench's manipulation environments follow from actions sampled in a space made
-    anew at every use, which no seed reaches.
+    goal whatever was done in the episodes before it, if the environment draws nothing while stepping.
+
+    Oracle goals (``use_oracle_rep=True``, or ``-oraclerep-`` in a dataset's id) leave out what a task of OGBench does
+    not ask for: an ant's joints, or the arm that moves a cube.
 
     Example::
 
@@ -50,19 +53,19 @@ class GoalDict(gym.Wrapper, gym.utils.RecordConstructorArgs):
         self._is_maze = (
             hasattr(base, "_goal_tol") and not hasattr(base, "get_agent_ball_xy") and base._ob_type == "states"
         )
-        self._goal_end: int | None = None  # an achieved goal is observation[:goal_end]
+        self._has_oracle_goals = bool(getattr(base, "_use_oracle_rep", False))
         if isinstance(source, spaces.Dict):
             missing = [key for key in GOAL_KEYS if key not in source.spaces]
             if missing:
                 raise ValueError(f"{env} is not a goal environment: its observation dict lacks {missing}")
             parts = {key: source[key] for key in GOAL_KEYS}
         elif hasattr(base, "task_infos") and isinstance(source, spaces.Box):
-            if getattr(base, "_use_oracle_rep", False):
-                if not self._is_maze:
-                    raise ValueError(f"{env} has oracle goals that its observation lacks: use_oracle_rep=False")
-                self._goal_end = 2
-            end = self._goal_end
-            goal_space = spaces.Box(source.low[:end], source.high[:end], dtype=source.dtype.type)
+            goal_space = source
+            if self._has_oracle_goals:
+                if not (self._is_maze or hasattr(base, "compute_oracle_observation")):
+                    raise ValueError(f"{env} has oracle goals that it does not tell: use_oracle_rep=False")
+                goal_dim = len(self._oracle_goal(source.low))
+                goal_space = spaces.Box(-np.inf, np.inf, (goal_dim,), source.dtype.type)
             parts = {"observation": source, "achieved_goal": goal_space, "desired_goal": goal_space}
         else:
             raise ValueError(
@@ -74,7 +77,7 @@ class GoalDict(gym.Wrapper, gym.utils.RecordConstructorArgs):
         self.action_space = copy.deepcopy(env.action_space)
 
         single_task = getattr(base, "_reward_task_id", None)
-        n_tasks = getattr(base, "num_tasks", 0)
+        n_tasks = env.get_wrapper_attr("num_tasks") if env.has_wrapper_attr("num_tasks") else 0
         self.task_ids: tuple[int, ...] = (single_task,) if single_task else tuple(range(1, n_tasks + 1))
         self.num_tasks = len(self.task_ids)
         drawn_or_cycled = task_id is None or (task_id == "cycle" and self.num_tasks > 0)
@@ -82,7 +85,7 @@ class GoalDict(gym.Wrapper, gym.utils.RecordConstructorArgs):
         self._generator = np.random.default_rng()
         self._n_episodes = 0
         self._current_task: int | None = None
-        self._global_random = _PrivateGlobalRandom()
+        self._global_random = PrivateGlobalRandom()
         self._goal = np.zeros(0, dtype=np.float32)
 
     def _check_task(self, task_id: Any) -> int:
@@ -125,9 +128,8 @@ class GoalDict(gym.Wrapper, gym.utils.RecordConstructorArgs):
             options["task_id"] = task
         self._current_task = task
 
-        self.unwrapped.action_space.seed(episode_seed)
         self._global_random.seed(episode_seed)
-        with self._global_random:
+        with self._global_random, self._seeded_samples(episode_seed):
             raw, info = self.env.reset(seed=seed, options=options or None)
         if not self._is_dict:
             self._goal = np.array(info["goal"], dtype=np.float32)
@@ -156,11 +158,35 @@ class GoalDict(gym.Wrapper, gym.utils.RecordConstructorArgs):
         if self._is_dict:
             return {key: np.array(raw[key], dtype=np.float32) for key in GOAL_KEYS}
         observation = np.array(raw, dtype=np.float32)
+        achieved = self._oracle_goal(observation) if self._has_oracle_goals else observation
         return {
             "observation": observation,
-            "achieved_goal": observation[: self._goal_end].copy(),
+            "achieved_goal": np.array(achieved, dtype=np.float32),
             "desired_goal": self._goal.copy(),
         }
+
+    def _oracle_goal(self, observation: np.ndarray) -> np.ndarray:
+        """What of the present state counts for a task."""
+        base: Any = self.unwrapped
+        return observation[:2] if self._is_maze else base.compute_oracle_observation()
+
+    @contextmanager
+    def _seeded_samples(self, seed: int) -> Iterator[None]:
+        """Let the actions that OGBench samples while it resets follow from a seed."""
+        base = self.unwrapped
+        owner = next((c for c in type(base).__mro__ if isinstance(vars(c).get("action_space"), property)), None)
+        if owner is None:
+            base.action_space.seed(seed)
+            yield
+            return
+        # The manipulation environments make a new space at every use: put one in its place.
+        made_anew, space = vars(owner)["action_space"], base.action_space
+        space.seed(seed)
+        owner.action_space = space  # type: ignore[attr-defined]
+        try:
+            yield
+        finally:
+            owner.action_space = made_anew  # type: ignore[attr-defined]
 
     def compute_reward(self, achieved_goal: np.ndarray, desired_goal: np.ndarray, info: Any) -> Any:
         """
@@ -180,43 +206,6 @@ class GoalDict(gym.Wrapper, gym.utils.RecordConstructorArgs):
             raise NotImplementedError(f"The reward of {self.env} does not depend on the two goals alone")
         offset = np.asarray(achieved_goal)[..., :2] - np.asarray(desired_goal)[..., :2]
         return (np.linalg.norm(offset, axis=-1) <= base._goal_tol).astype(np.float64)
-
-
-class _PrivateGlobalRandom:
-    """
-    Context in which NumPy's global functions (``np.random.uniform`` ...) draw from a stream of our own.
-
-    Saving and restoring the global state costs 130 µs, as much as a MuJoCo step; exchanging the bit generator
-    costs 1 µs but forgets the second half of a pair of normals that the global state may hold back. So that
-    half is looked for first, and put back afterwards in the rare case that there is one.
-    """
-
-    _MT19937_BYTES = 625 * 4  # 624 words and the position in them
-
-    def __init__(self) -> None:
-        self._ours: np.random.BitGenerator = np.random.MT19937()
-
-    def seed(self, seed: int) -> None:
-        self._ours = np.random.MT19937(seed)
-
-    def __enter__(self) -> None:
-        self._theirs: Any = mtrand.get_bit_generator()
-        self._held_back: float | None = None
-        if isinstance(self._theirs, np.random.MT19937):
-            address = self._theirs.ctypes.state_address
-            self._state = ctypes.string_at(address, self._MT19937_BYTES)
-            normal = np.random.standard_normal()  # noqa: NPY002
-            if ctypes.string_at(address, self._MT19937_BYTES) == self._state:
-                self._held_back = normal  # it cost no random bits
-            else:
-                ctypes.memmove(address, self._state, self._MT19937_BYTES)
-        mtrand.set_bit_generator(self._ours)
-
-    def __exit__(self, *_: object) -> None:
-        mtrand.set_bit_generator(self._theirs)
-        if self._held_back is not None:
-            key = np.frombuffer(self._state, dtype=np.uint32)
-            np.random.set_state(("MT19937", key[:-1], int(key[-1]), 1, self._held_back))  # noqa: NPY002
 
 
 def _float32_box(key: str, space: spaces.Space) -> spaces.Box:

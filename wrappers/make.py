@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import difflib
-import importlib.util
+import importlib
 import io
 from typing import Any
 
@@ -12,6 +12,7 @@ import gymnasium as gym
 
 from wrappers.goal_dict import GoalDict
 
+OPTIONAL_PACKAGES = ("gymnasium-robotics", "highway-env")
 _DATASET_TYPES = {
     "antmaze": ("explore", "navigate", "stitch"),
     "antsoccer": ("navigate", "stitch"),
@@ -48,7 +49,8 @@ def make_goal_env(
     Make a goal environment in the form that ProQ and SB3 read, without touching any dataset.
 
     :param env_id: An OGBench dataset id (``pointmaze-giant-stitch-v0``), an OGBench environment id
-        (``pointmaze-giant-v0``) or any other Gymnasium id of a goal environment (``PointMaze_UMaze-v3``)
+        (``pointmaze-giant-v0``), any other Gymnasium id of a goal environment (``PointMaze_UMaze-v3``,
+        ``parking-v0``), or ``module:EnvId`` for one that is registered when ``module`` is imported
     :param task_id: See :class:`~wrappers.goal_dict.GoalDict`
     :param render_mode: As for ``gymnasium.make``; ``None`` leaves the environment's default
     :param kwargs: Passed to ``gymnasium.make``
@@ -61,22 +63,41 @@ def make_goal_env(
         name = env_id.replace("-oraclerep", "")
         kwargs.setdefault("use_oracle_rep", True)
     name = dataset_ids.get(name, name)
-    has_robotics = importlib.util.find_spec("gymnasium_robotics") is not None
-    if name not in gym.registry and has_robotics:
-        with contextlib.redirect_stderr(io.StringIO()):  # it prints news of environments that nobody asked for
-            import gymnasium_robotics
-
-        gym.register_envs(gymnasium_robotics)
+    module, _, plain_name = name.rpartition(":")
+    if module:
+        try:
+            importlib.import_module(module)
+        except ModuleNotFoundError as error:
+            raise ValueError(f"{env_id!r} names a module that cannot be imported: {error}") from error
+    missing = [] if module or name in gym.registry else _register_optional_packages()
     if render_mode is not None:
         kwargs["render_mode"] = render_mode
     try:
-        env = gym.make(name, **kwargs)
+        env = gym.make(plain_name, **kwargs)
     except gym.error.Error as error:
-        if name in gym.registry:
+        if plain_name in gym.registry:
             raise
-        closest = difflib.get_close_matches(env_id, [*gym.registry, *dataset_ids], n=5)
+        closest = difflib.get_close_matches(plain_name, [*gym.registry, *dataset_ids], n=5)
         hint = f"did you mean {', '.join(closest)}?" if closest else "see gymnasium.registry for the known ones."
-        if not has_robotics:
-            hint += " Gymnasium-Robotics ids need `pip install gymnasium-robotics`."
+        if not module:
+            hint += " An environment of your own is named module:EnvId, after the module that registers it."
+        if missing:
+            hint += f" More are known after `pip install {' '.join(missing)}`."
         raise ValueError(f"Unknown environment {env_id!r}: {hint}") from error
     return GoalDict(env, task_id)
+
+
+def _register_optional_packages() -> list[str]:
+    """
+    Make the environments of optional packages known.
+
+    :return: Those that are not installed
+    """
+    missing = []
+    for package in OPTIONAL_PACKAGES:
+        try:
+            with contextlib.redirect_stderr(io.StringIO()):  # news of environments that nobody asked for
+                gym.register_envs(importlib.import_module(package.replace("-", "_")))
+        except ModuleNotFoundError:
+            missing.append(package)
+    return missing

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import copy
 import zipfile
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch as th
+
+from proq_agent.common.goals import GoalSpec, as_goal_spec
 
 TIME_WINDOW = 40  # steps that goals near in time are away at most
 NEAR_CANDIDATES = 256  # random states that the nearest is taken from; more means nearer
@@ -26,6 +28,9 @@ class GoalDataset:
     :param actions: ``[rows, action_dim]``
     :param terminals: ``[rows]``, true on the last row of each trajectory
     :param achieved_goals: ``[rows, goal_dim]``, each state as a point in goal space; the observations if omitted
+    :param goal: what of the observations is the goal, instead of ``achieved_goals``: indices, a function of
+        observations ``[rows, observation_dim]``, or a :class:`~proq_agent.GoalSpec`, which also says when a goal is
+        reached and may come with ``achieved_goals`` for that alone
     :param action_space: a ``Box`` that the actions are checked against, if given
     :param device: where the tensors live
     :raises ValueError: naming the array, the row and the remedy, if the arrays do not describe trajectories
@@ -38,12 +43,19 @@ class GoalDataset:
         terminals: Any,
         achieved_goals: Any = None,
         *,
+        goal: GoalSpec | Sequence[int] | Callable[[np.ndarray], np.ndarray] | None = None,
         action_space: Any = None,
         device: th.device | str = "cpu",
     ) -> None:
         observations = _as_matrix("observations", observations)
         actions = _as_matrix("actions", actions)
-        goals = observations if achieved_goals is None else _as_matrix("achieved_goals", achieved_goals)
+        self.goal_spec = as_goal_spec(goal)
+        if achieved_goals is None:
+            achieved_goals = self.goal_spec.of(observations)
+        elif self.goal_spec.selects:
+            raise ValueError("give achieved_goals, or a goal that follows from the observations, not both")
+        goals = observations if achieved_goals is observations else _as_matrix("achieved_goals", achieved_goals)
+        self.goal_spec.check_dimension(goals.shape[1])
         ends = _trajectory_ends(terminals, len(observations))
         for name, array in (("actions", actions), ("achieved_goals", goals)):
             if len(array) != len(observations):
@@ -172,7 +184,8 @@ class GoalDataset:
         Read an ``.npz`` with ``observations, actions, terminals`` and, optionally, ``achieved_goals``.
 
         :param path: OGBench's own files are of this form
-        :param kwargs: ``action_space`` and ``device``
+        :param kwargs: ``goal``, ``action_space`` and ``device``; a goal that follows from the observations replaces
+            the file's
         :raises ValueError: if the file is damaged or of another kind
         """
         path = Path(path).expanduser()
@@ -188,13 +201,8 @@ class GoalDataset:
             raise ValueError(
                 f"{path} has no array {', '.join(missing)}; it holds {', '.join(sorted(arrays)) or 'none'}"
             )
-        return cls(
-            arrays["observations"],
-            arrays["actions"],
-            arrays["terminals"],
-            arrays.get("achieved_goals"),
-            **kwargs,
-        )
+        goals = None if as_goal_spec(kwargs.get("goal")).selects else arrays.get("achieved_goals")
+        return cls(arrays["observations"], arrays["actions"], arrays["terminals"], goals, **kwargs)
 
     @classmethod
     def from_minari(cls, dataset: Any, **kwargs: Any) -> GoalDataset:
@@ -202,7 +210,7 @@ class GoalDataset:
         Read a Minari dataset, with flat observations or with ``observation`` and ``achieved_goal`` in a dict.
 
         :param dataset: a dataset id, or what ``minari.load_dataset`` returns
-        :param kwargs: ``device``; actions are checked against the dataset's own space
+        :param kwargs: ``goal`` and ``device``; actions are checked against the dataset's own space
         """
         if isinstance(dataset, str):
             dataset = load_minari(dataset)
@@ -215,7 +223,8 @@ class GoalDataset:
         Build from ``(observations, actions)`` pairs, with one more observation than actions in each.
 
         :param episodes: observations are arrays, or dicts with ``observation`` and ``achieved_goal``
-        :param kwargs: ``action_space`` and ``device``
+        :param kwargs: ``goal``, ``action_space`` and ``device``; a goal that follows from the observations replaces
+            the dicts'
         """
         observations, actions, terminals, goals = [], [], [], []
         for number, (states, acts) in enumerate(episodes):
@@ -236,7 +245,8 @@ class GoalDataset:
         if not observations:
             raise ValueError("there is no episode in the dataset")
         rows = [np.concatenate(parts) for parts in (observations, actions, terminals, goals)]
-        return cls(rows[0], rows[1], rows[2], rows[3], **kwargs)
+        achieved_goals = None if as_goal_spec(kwargs.get("goal")).selects else rows[3]
+        return cls(rows[0], rows[1], rows[2], achieved_goals, **kwargs)
 
 
 def _as_matrix(name: str, array: Any) -> np.ndarray:

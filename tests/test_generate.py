@@ -14,7 +14,7 @@ import ogbench
 import pytest
 
 from proq_agent.common.files import atomic_file
-from zoo.data.catalogue import DATASET_IDS, OFFICIAL_COUNTS, Provenance
+from zoo.data.catalogue import DATASET_IDS, WORLDS, Provenance
 from zoo.data.generation import generate, save
 from zoo.data.pointmaze import Cell, get_maze, rollout
 from zoo.generate import main
@@ -150,8 +150,8 @@ def test_the_result_depends_on_the_seed_but_not_on_the_workers() -> None:
 
 
 def test_official_counts_are_a_million_transitions_and_a_tenth_of_it() -> None:
-    for train, val, rows in OFFICIAL_COUNTS.values():
-        assert (train * (rows - 1), val * (rows - 1)) == (1_000_000, 100_000)
+    for world in (WORLDS[dataset_id] for dataset_id in DATASET_IDS):
+        assert world.official and world.episodes * (world.rows - 1) == 1_000_000 and world.noise == 0.5
 
 
 @pytest.mark.parametrize("dataset_id", DATASET_IDS)
@@ -160,7 +160,7 @@ def test_ogbench_reads_the_files_that_the_command_writes(dataset_id: str, tmp_pa
     assert (
         main(["--env", dataset_id, "--episodes", "2", "--val-episodes", "1", "--workers", "1", "--out", str(out)]) == 0
     )
-    rows = OFFICIAL_COUNTS[dataset_id][2]
+    rows = WORLDS[dataset_id].rows
     with np.load(out, allow_pickle=False) as file:
         assert {key: file[key].dtype.name for key in file.files if key != "generated_by"} == {
             "observations": "float32",

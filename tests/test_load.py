@@ -17,7 +17,7 @@ import ogbench.utils
 import pytest
 
 import zoo.data.generation
-from zoo.data.catalogue import Arrays, val_path
+from zoo.data.catalogue import WORLDS, Arrays, val_path
 from zoo.data.generation import generate, save
 from zoo.data.load import _lock, load, load_validation
 from zoo.data.tasks import make_task_env
@@ -227,20 +227,26 @@ def test_a_minari_dataset(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
             find("minari:test/missing-v0")
 
 
-def test_only_the_generator_imports_the_layout_of_the_maze_and_only_to_generate() -> None:
+def test_only_the_generator_imports_behaviours_and_only_to_generate() -> None:
+    """They know the layouts of mazes, and ways through them."""
     root = Path(zoo.data.generation.__file__).parents[2]
-    sources = [path for package in ("proq_agent", "wrappers", "zoo") for path in (root / package).rglob("*.py")]
-    importing = re.compile(r"^.*\bimport\b.*\bpointmaze\b|pointmaze import", re.MULTILINE)
-    assert [path.name for path in sources if importing.search(path.read_text())] == ["generation.py"]
-    assert not hasattr(zoo.data.generation, "get_maze")
+    behaviours = "|".join(sorted({world.behaviour for world in WORLDS.values()}))
+    importing = re.compile(rf"from zoo.data import .*\b({behaviours})\b|zoo\.data\.({behaviours})\b")
+    for package in ("proq_agent", "wrappers", "zoo"):
+        for path in (root / package).rglob("*.py"):
+            assert not importing.search(path.read_text()), f"{path} imports a behaviour"
+    code = "import sys, zoo.train, zoo.enjoy, zoo.benchmark; from zoo.data.tasks import task_envs; print(*sys.modules)"
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    assert "zoo.data.generation" in loaded and not [name for name in loaded if re.fullmatch(importing.pattern, name)]
+    assert not [name for name in loaded if name.startswith("zoo.worlds.")]
 
 
 @pytest.mark.slow
 def test_two_offline_processes_at_once_generate_one_whole_set(tmp_path: Path) -> None:
     code = (
-        "import sys, ogbench.utils; from zoo.data import catalogue, load; "
-        f"ogbench.utils.DATASET_URL = {OFFLINE!r}; catalogue.OFFICIAL_COUNTS[{ID!r}] = (50, 5, 201); "
-        "print('ready', flush=True); "
+        "import sys, ogbench.utils; from dataclasses import replace; from zoo.data import load; "
+        f"from zoo.data.catalogue import WORLDS; WORLDS[{ID!r}] = replace(WORLDS[{ID!r}], episodes=50); "
+        f"ogbench.utils.DATASET_URL = {OFFLINE!r}; print('ready', flush=True); "
         f"info = load.load({ID!r}, dataset_dir=sys.argv[1])[1]; print(info.source, info.transitions, info.sha256)"
     )
     command = [sys.executable, "-c", code, str(tmp_path)]

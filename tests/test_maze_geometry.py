@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from wrappers import make_goal_env
+from zoo.data.generation import generate
 from zoo.figures.maze_geometry import MazeGeometry
 
 
@@ -41,6 +42,13 @@ def test_shortest_walk_in_the_open_is_the_longer_axis():
     maze = MazeGeometry(walls, 4.0, (-4.0, -4.0), 4.0, step=0.2, radius=0.7, tolerance=0.01)
     assert maze.shortest_steps(np.array([0.0, 0.0]), np.array([6.0, 3.0])) == 30
     assert maze.shortest_steps(np.array([0.0, 0.0]), np.array([0.0, 0.0])) == 1
+
+
+def test_a_maze_of_text_has_walls_where_its_data_have_none():
+    maze = MazeGeometry.of_env_id("proq/SpiralMaze-v0")
+    points = generate("proq/SpiralMaze-v0", episodes=5)["train"]["observations"]
+    apart = np.abs(points[:, None] - maze.wall_centres()).max(axis=-1)
+    assert apart.min() > maze.unit / 2 + 0.69 and maze.walls.shape == (9, 9)  # a ball's radius from the walls
 
 
 def test_no_way_to_a_goal_behind_walls():

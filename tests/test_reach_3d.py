@@ -5,12 +5,22 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from gymnasium.utils.env_checker import check_env
-from reach_env import DroneReach, advance, at_rest, fly_to_waypoints, free_points, is_free
 from stable_baselines3.common.env_checker import check_env as check_sb3_env
 from stable_baselines3.common.utils import LinearSchedule
 
-from proq_agent import ProQ
+from proq_agent import GoalDataset, ProQ
 from proq_agent.common.evaluation import NO_TASK, evaluate_tasks
+from zoo.data.catalogue import WORLDS
+from zoo.data.generation import generate
+from zoo.data.tasks import make_task_env
+from zoo.worlds.drone import DroneReach, advance, at_rest, free_points, is_free
+
+DRONE = "proq/Drone-v0"
+
+
+def logs() -> GoalDataset:
+    arrays = generate(DRONE)["train"]
+    return GoalDataset(arrays["observations"], arrays["actions"], arrays["terminals"], goal=WORLDS[DRONE].goal)
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")  # the checker would like a registered id
@@ -41,8 +51,8 @@ def test_momentum_carries_a_drone_on() -> None:
 @pytest.mark.slow
 def test_the_agent_reaches_goals_in_three_dimensions() -> None:
     model = ProQ(
-        env=DroneReach(),
-        dataset=fly_to_waypoints(200, 500),
+        env=make_task_env(DRONE),
+        dataset=logs(),
         learning_rate=LinearSchedule(1e-3, 5e-5, 1.0),
         batch_size=256,
         n_keypoints=200,  # a volume takes more of them than a plane
@@ -71,7 +81,7 @@ def test_the_agent_reaches_goals_in_three_dimensions() -> None:
         },
     ).learn(3500, log_interval=None)
     sampled, deterministic = (
-        evaluate_tasks(model, lambda _: DroneReach(), [NO_TASK], 100, deterministic=mode, seed=1).success_rate
+        evaluate_tasks(model, lambda _: make_task_env(DRONE), [NO_TASK], 100, deterministic=mode, seed=1).success_rate
         for mode in (False, True)
     )
     assert sampled >= 0.9 and deterministic >= 0.9

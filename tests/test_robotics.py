@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +11,11 @@ import numpy as np
 import pytest
 from tiny_goal import TINY_PARAMS
 
-import zoo.data.generation
 import zoo.generate
 from proq_agent import GoalDataset, ProQ
 from wrappers import make_goal_env
 from zoo import train
-from zoo.data.catalogue import ROBOTICS_IDS, Provenance
+from zoo.data.catalogue import ROBOTICS_IDS, WORLDS, Provenance
 from zoo.data.generation import generate, save
 from zoo.data.load import load, load_validation
 from zoo.data.tasks import environment_id, make_task_env
@@ -32,7 +31,7 @@ SMALL_ID = "PointMaze_UMaze-v3"
 @pytest.fixture
 def few(monkeypatch: pytest.MonkeyPatch) -> None:
     """Datasets of a few short episodes by default."""
-    monkeypatch.setattr(zoo.data.generation, "ROBOTICS_COUNTS", (4, 2, 51))
+    monkeypatch.setitem(WORLDS, SMALL_ID, replace(WORLDS[SMALL_ID], episodes=4, rows=51))
 
 
 @pytest.mark.parametrize("env_id", ROBOTICS_IDS)
@@ -200,10 +199,3 @@ def test_the_same_agent_is_trained_from_a_file_and_through_minari(
     )
     for one, other in zip(file.policy.parameters(), through_minari.policy.parameters(), strict=True):
         np.testing.assert_array_equal(one.detach(), other.detach())
-
-
-def test_only_the_generator_knows_the_layout() -> None:
-    root = Path(zoo.data.generation.__file__).parents[2]
-    sources = [path for package in ("proq_agent", "wrappers", "zoo") for path in (root / package).rglob("*.py")]
-    importing = re.compile(r"from zoo.data import .*\brobotics\b|data\.robotics import")
-    assert [path.name for path in sources if importing.search(path.read_text())] == ["generation.py"]

@@ -1,9 +1,11 @@
 """
-Make OGBench's PointMaze datasets locally, with the official counts, behaviour, keys and dtypes, and datasets of our
-own for the PointMaze environments of Gymnasium-Robotics::
+Make datasets locally: OGBench's PointMaze with the official counts, behaviour, keys and dtypes, its manipulation with
+its own oracles, and worlds of our own, with small datasets by default::
 
     python -m zoo.generate --env pointmaze-giant-stitch-v0 --seed 0
+    python -m zoo.generate --env cube-single-play-v0
     python -m zoo.generate --env PointMaze_Large-v3
+    python -m zoo.generate --maze my_maze.txt
 """
 
 from __future__ import annotations
@@ -15,18 +17,26 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from zoo.cli import run
-from zoo.data.catalogue import DEFAULT_DATASET_DIR, GENERATED_IDS, SPLITS, val_path
+from zoo.data.catalogue import DEFAULT_DATASET_DIR, MAZE_PREFIX, SPLITS, WORLDS, train_path, val_path
 from zoo.data.generation import generate, save
 
 
 def build_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m zoo.generate",
-        description="Make an OGBench PointMaze dataset locally (the official behaviour, counts, keys and dtypes), or "
-        "one of a waypoint controller in a PointMaze of Gymnasium-Robotics.",
-        epilog=f"Datasets: {', '.join(GENERATED_IDS)}.",
+        description="Make a dataset locally: one of OGBench's (the official behaviour, keys and dtypes), or one of "
+        "another world, or of a maze of your own.",
+        epilog=f"Datasets: {', '.join(WORLDS)}.",
     )
-    parser.add_argument("--env", required=True, metavar="ID", help="dataset id, as listed below")
+    which = parser.add_mutually_exclusive_group(required=True)
+    which.add_argument("--env", metavar="ID", help="dataset id, as listed below")
+    which.add_argument(
+        "--maze",
+        dest="env",
+        type=lambda path: MAZE_PREFIX + path,
+        metavar="FILE",
+        help="layout of a maze as text, see zoo.worlds.text_maze; the same as --env maze:FILE",
+    )
     parser.add_argument(
         "--seed",
         type=int,
@@ -34,11 +44,11 @@ def build_parser() -> argparse.ArgumentParser:
         metavar="N",
         help="the data depend on it, not on --workers (default: %(default)s)",
     )
-    parser.add_argument("--episodes", type=int, metavar="N", help="training episodes (default: the official number)")
-    parser.add_argument("--val-episodes", type=int, metavar="N", help="validation episodes (default: a tenth)")
     parser.add_argument(
-        "--noise", type=float, default=0.5, metavar="S", help="std of the action noise (default: %(default)s)"
+        "--episodes", type=int, metavar="N", help="training episodes (default: the official number, or the world's)"
     )
+    parser.add_argument("--val-episodes", type=int, metavar="N", help="validation episodes (default: a tenth)")
+    parser.add_argument("--noise", type=float, metavar="S", help="std of the action noise (default: the world's)")
     parser.add_argument(
         "--workers", type=int, default=os.cpu_count() or 1, metavar="W", help="processes (default: one a core)"
     )
@@ -54,7 +64,7 @@ def build_parser() -> argparse.ArgumentParser:
 
 
 def _paths(args: argparse.Namespace) -> dict[str, Path]:
-    path: Path = (args.out or DEFAULT_DATASET_DIR / f"{args.env}.npz").expanduser()
+    path: Path = (args.out or train_path(DEFAULT_DATASET_DIR, args.env)).expanduser()
     if path.suffix != ".npz":
         raise ValueError(f"--out must end in .npz, got {path}")
     paths = dict(zip(SPLITS, (path, val_path(path)), strict=True))

@@ -1,6 +1,5 @@
 """
-Make datasets: OGBench's PointMaze with the official counts, behaviour, keys and dtypes, and datasets of our own for the
-PointMaze environments of Gymnasium-Robotics.
+Make datasets: OGBench's, with the official behaviour, keys and dtypes, and those of worlds of our own.
 
 A generated file carries an extra array, ``generated_by``, that OGBench's loader ignores and :mod:`zoo.data.load` reads:
 it says how the file was made and keeps it from passing for the official one.
@@ -12,6 +11,7 @@ import math
 import signal
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from multiprocessing import get_context
 from pathlib import Path
 
@@ -19,17 +19,7 @@ import numpy as np
 from tqdm import tqdm
 
 from proq_agent.common.files import atomic_file
-from zoo.data.catalogue import (
-    GENERATED_IDS,
-    OFFICIAL_COUNTS,
-    PROVENANCE_KEY,
-    ROBOTICS_COUNTS,
-    ROBOTICS_IDS,
-    SPLITS,
-    Arrays,
-    Provenance,
-    unknown_id,
-)
+from zoo.data.catalogue import PROVENANCE_KEY, SPLITS, Arrays, Provenance, World, find_world, unknown_id
 
 EPISODES_PER_JOB = 25
 
@@ -39,28 +29,19 @@ class _Job:
     """A few consecutive episodes of one split. Each episode has its own seed, so that jobs can run anywhere."""
 
     origin: Provenance
-    first: int
-
-    def __len__(self) -> int:
-        return min(EPISODES_PER_JOB, self.origin.episodes - self.first)
+    world: World
+    episodes: range
 
 
 def _play(job: _Job) -> Arrays:
-    # Imported here: reading a dataset must not bring the maze's layout into the process.
-    from zoo.data import pointmaze, robotics
-
+    # Imported here: reading a dataset must not bring the world's layout into the process.
+    behaviour = import_module(f"zoo.data.{job.world.behaviour}")
     origin = job.origin
-    rows = OFFICIAL_COUNTS.get(origin.dataset_id, ROBOTICS_COUNTS)[2]
     episodes = []
-    for number in range(job.first, job.first + len(job)):
+    for number in job.episodes:
         key = (SPLITS.index(origin.split), number)
         rng = np.random.default_rng(np.random.SeedSequence(origin.seed, spawn_key=key))
-        if origin.dataset_id in ROBOTICS_IDS:
-            robotics_maze = robotics.get_maze(origin.dataset_id)
-            episodes.append(robotics.rollout(robotics_maze, rows, origin.noise, rng))
-        else:
-            _, name, kind, _ = origin.dataset_id.split("-")
-            episodes.append(pointmaze.rollout(pointmaze.get_maze(name), kind, rows, origin.noise, rng))
+        episodes.append(behaviour.play(origin.dataset_id, job.world.rows, origin.noise, rng))
     return _concatenate(episodes)
 
 
@@ -73,7 +54,7 @@ def generate(
     seed: int = 0,
     episodes: int | None = None,
     val_episodes: int | None = None,
-    noise: float = 0.5,
+    noise: float | None = None,
     workers: int = 1,
     progress: bool = False,
 ) -> dict[str, Arrays]:
@@ -81,18 +62,21 @@ def generate(
     Make a dataset. It depends on the seed alone, not on the number of workers, and fewer episodes are the first of
     the full number.
 
-    :param dataset_id: one of :data:`GENERATED_IDS`
+    :param dataset_id: one of :data:`~zoo.data.catalogue.WORLDS`, or ``maze:<file with a layout>``
     :param seed: a non-negative integer
-    :param episodes: training episodes, by default the official number, or as many as are enough
+    :param episodes: training episodes, by default those of the :class:`~zoo.data.catalogue.World`
     :param val_episodes: validation episodes, by default a tenth of the training episodes, the official share
-    :param noise: standard deviation of the behaviour's Gaussian noise on each axis of the action
+    :param noise: standard deviation of the behaviour's noise, by default that of the world
     :param workers: processes to use; with more than one, a script needs the usual ``if __name__ == "__main__"``
     :param progress: show a progress bar in a terminal
     :return: for ``train`` and ``val``, the arrays of the file, its ``generated_by`` included
     """
-    if dataset_id not in GENERATED_IDS:
+    world = find_world(dataset_id)
+    if world is None:
         raise unknown_id(dataset_id)
-    episodes = OFFICIAL_COUNTS.get(dataset_id, ROBOTICS_COUNTS)[0] if episodes is None else episodes
+    dataset_id = world.file or dataset_id
+    episodes = world.episodes if episodes is None else episodes
+    noise = world.noise if noise is None else noise
     val_episodes = max(1, episodes // 10) if val_episodes is None else val_episodes
     for name, value, least in (
         ("seed", seed, 0),
@@ -106,13 +90,17 @@ def generate(
         raise ValueError(f"noise must be a non-negative number, got {noise}")
 
     origins = [Provenance(dataset_id, s, seed, n, noise) for s, n in zip(SPLITS, (episodes, val_episodes), strict=True)]
-    jobs = [_Job(origin, first) for origin in origins for first in range(0, origin.episodes, EPISODES_PER_JOB)]
+    jobs = [
+        _Job(origin, world, range(first, min(first + EPISODES_PER_JOB, origin.episodes)))
+        for origin in origins
+        for first in range(0, origin.episodes, EPISODES_PER_JOB)
+    ]
     hidden = None if progress else True  # None: unless in a terminal
     with tqdm(total=episodes + val_episodes, desc=dataset_id, unit="episode", disable=hidden) as bar:
         parts: dict[str, list[Arrays]] = {split: [] for split in SPLITS}
         for job, part in zip(jobs, _run(jobs, min(workers, len(jobs))), strict=True):
             parts[job.origin.split].append(part)
-            bar.update(len(job))
+            bar.update(len(job.episodes))
     return {
         origin.split: {**_concatenate(parts[origin.split]), PROVENANCE_KEY: origin.to_array()} for origin in origins
     }

@@ -22,13 +22,14 @@ from proq_agent.common.dataset import GoalDataset
 from proq_agent.common.files import atomic_file
 from wrappers.make import dataset_env_ids
 from zoo.data.catalogue import (
-    DATASET_IDS,
     DEFAULT_DATASET_DIR,
-    GENERATED_IDS,
+    MAZE_PREFIX,
     PROVENANCE_KEY,
-    ROBOTICS_IDS,
     SPLITS,
+    WORLDS,
     Provenance,
+    find_world,
+    train_path,
     unknown_id,
     val_path,
 )
@@ -67,7 +68,8 @@ class DatasetInfo:
     def describe(self) -> str:
         """One line for the log."""
         seed = f" with seed {self.seed}" if self.source == "generated" else ""
-        seed += ": not the official file" if seed and self.id not in ROBOTICS_IDS else ""
+        world = find_world(self.id)
+        seed += ": not the official file" if seed and (world is None or world.official) else ""
         place = f", {self.path} (sha256 {self.sha256[:12]})" if self.sha256 else ""
         return f"dataset {self.id}: {self.source}{seed}, {self.transitions} transitions{place}"
 
@@ -86,8 +88,9 @@ def load(
     """
     Load a dataset, fetching or making it first if it is not there.
 
-    :param dataset_id: an OGBench dataset id, a PointMaze of Gymnasium-Robotics (``PointMaze_Large-v3``),
-        ``minari:<id of a Minari dataset>``, or any name with ``dataset_path``
+    :param dataset_id: an OGBench dataset id, another of :data:`~zoo.data.catalogue.WORLDS`
+        (``PointMaze_Large-v3``), ``maze:<file with a layout>``, ``minari:<id of a Minari dataset>``, or any name with
+        ``dataset_path``
     :param dataset_dir: folder of the files, OGBench's own (``~/.ogbench/data``) by default
     :param source: ``file``, ``download`` or ``generate`` insists on one way; ``auto`` tries them in this order
     :param dataset_path: read this ``.npz`` (or its ``-val.npz``) and look no further
@@ -108,17 +111,17 @@ def load(
         return dataset, DatasetInfo(dataset_id, "minari", None, None, None, dataset.n_transitions)
 
     if dataset_path is None:
-        train = Path(dataset_dir or DEFAULT_DATASET_DIR).expanduser() / f"{dataset_id}.npz"
+        train = train_path(Path(dataset_dir or DEFAULT_DATASET_DIR), dataset_id)
     else:
         train, source = Path(dataset_path).expanduser(), "file"
-    path = train if split == "train" else val_path(train)
+    path = _split_path(train, split)
     found = "file"
     if not path.is_file():
         if source == "file":
             raise ValueError(f"there is no dataset file {path}; check the path, or let the source be 'auto'")
         found = _obtain(dataset_id, train, path, source, seed, progress)
 
-    dataset, provenance = _read(path, device)
+    dataset, provenance = _read(path, dataset_id, device)
     if dataset_path is None:
         _check_is(path, dataset, provenance, dataset_id, source, seed)
     info = DatasetInfo(
@@ -137,14 +140,19 @@ def load_validation(dataset_id: str, **kwargs: Any) -> tuple[GoalDataset, Datase
     return load(dataset_id, split="val", **kwargs)
 
 
-def _read(path: Path, device: th.device | str) -> tuple[GoalDataset, Provenance | None]:
+def _split_path(train: Path, split: str) -> Path:
+    return train if split == "train" else val_path(train)
+
+
+def _read(path: Path, dataset_id: str, device: th.device | str) -> tuple[GoalDataset, Provenance | None]:
     """Read a file, and how it was made if :mod:`zoo.data.generation` made it."""
+    world = find_world(dataset_id)
     try:
         if not zipfile.is_zipfile(path):
             raise ValueError("not a whole .npz file: truncated, or of another kind")
         with np.load(path, allow_pickle=False) as file:
             provenance = Provenance.from_array(file[PROVENANCE_KEY]) if PROVENANCE_KEY in file.files else None
-        return GoalDataset.from_npz(path, device=device), provenance
+        return GoalDataset.from_npz(path, goal=world and world.goal, device=device), provenance
     except (ValueError, zipfile.BadZipFile, zlib.error) as error:
         raise ValueError(f"cannot use the dataset file {path}: {error}. Repair or delete it.") from error
 
@@ -155,16 +163,16 @@ def _check_is(
     """Refuse a file that is not what its name or the caller says it is."""
     remedy = "move it away, or give another dataset folder"
     dims = dataset.observations.shape[1], dataset.actions.shape[1]
-    expected = (4, 2) if dataset_id in ROBOTICS_IDS else (2, 2)
-    if dataset_id in GENERATED_IDS and dims != expected:
-        raise ValueError(
-            f"{path} has {dims[0]} observation and {dims[1]} action features, not {expected[0]} and {expected[1]}; "
-            f"{remedy}"
-        )
+    world = find_world(dataset_id)
+    if world is not None and dims != world.dims:
+        expected = f"{world.dims[0]} and {world.dims[1]}"
+        raise ValueError(f"{path} has {dims[0]} observation and {dims[1]} action features, not {expected}; {remedy}")
     if provenance is None:
         if source == "generate":
             raise ValueError(f"{path} exists and was not generated; {remedy}")
-    elif path.stem != provenance.dataset_id + {"train": "", "val": "-val"}[provenance.split]:
+    elif not dataset_id.startswith(MAZE_PREFIX) and path != _split_path(
+        train_path(path.parent, provenance.dataset_id), provenance.split
+    ):
         raise ValueError(f"{path} was generated as {provenance.dataset_id}, split {provenance.split}; {remedy}")
     elif source == "download":
         raise ValueError(f"{path} exists and was generated; {remedy}")
@@ -174,29 +182,28 @@ def _check_is(
 
 def _obtain(dataset_id: str, train: Path, wanted: Path, source: str, seed: int, progress: bool) -> str:
     """Download or generate the splits that are missing, unless another process does it first."""
-    if dataset_id in ROBOTICS_IDS:
+    world = find_world(dataset_id)
+    if world is None:
+        known = [name for name in dataset_env_ids() if "-singletask" not in name]
+        if dataset_id not in known:
+            raise unknown_id(dataset_id, known)
+        if source == "generate":
+            raise ValueError(f"cannot generate {dataset_id}, only {', '.join(WORLDS)}")
+    elif not world.official:
         if source == "download":
             raise ValueError(f"{dataset_id} cannot be downloaded; let the source be 'generate' or 'auto'")
         source = "generate"
-    elif dataset_id not in DATASET_IDS:
-        known = [name for name in dataset_env_ids() if "-singletask" not in name]
-        if dataset_id not in known:
-            raise unknown_id(dataset_id, [*known, *ROBOTICS_IDS])
-        if source == "generate":
-            raise ValueError(f"cannot generate {dataset_id}, only {', '.join(GENERATED_IDS)}")
     with _lock(train):
         if wanted.is_file():
             return "file"
-        missing = {
-            split: path for split, path in zip(SPLITS, (train, val_path(train)), strict=True) if not path.is_file()
-        }
+        missing = {split: path for split in SPLITS if not (path := _split_path(train, split)).is_file()}
         if source != "generate":
             try:
                 for path in missing.values():
                     _download(path, progress)
                 return "download"
             except (OSError, HTTPException) as error:
-                if source == "download" or dataset_id not in DATASET_IDS:
+                if source == "download" or world is None:
                     raise ValueError(f"cannot download {dataset_id} ({error}); put the file at {wanted}") from error
                 if progress:
                     print(f"cannot download {dataset_id} ({error}): generating it instead", file=sys.stderr)

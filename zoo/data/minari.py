@@ -6,7 +6,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from wrappers import make_goal_env
+from zoo.data.catalogue import find_world
+from zoo.data.tasks import make_task_env
 
 
 def check_minari_name(name: str, overwrite: bool = False) -> None:
@@ -43,8 +44,9 @@ def write_minari(name: str, arrays: Mapping[str, np.ndarray], env_id: str, overw
     from minari.data_collector import EpisodeBuffer
     from minari.storage import get_dataset_path
 
-    env = make_goal_env(env_id)
-    observations, goals = arrays["observations"], arrays.get("achieved_goals", arrays["observations"])
+    env, world = make_task_env(env_id), find_world(env_id)
+    observations = arrays["observations"]
+    goals = arrays.get("achieved_goals", world.goal.of(observations) if world and world.goal else observations)
     episodes, first = [], 0
     for end in np.flatnonzero(arrays["terminals"]):
         rows, steps = slice(first, end + 1), int(end - first)

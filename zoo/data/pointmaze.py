@@ -133,6 +133,12 @@ def get_maze(name: str) -> PointMaze:
     return PointMaze(name)
 
 
+def play(dataset_id: str, rows: int, noise: float, rng: np.random.Generator) -> dict[str, np.ndarray]:
+    """Play one episode of a dataset, see :func:`rollout`."""
+    _, name, kind, _ = dataset_id.split("-")
+    return rollout(get_maze(name), kind, rows, noise, rng)
+
+
 def rollout(maze: PointMaze, kind: str, rows: int, noise: float, rng: np.random.Generator) -> dict[str, np.ndarray]:
     """
     Play one episode of the behaviour policy.

@@ -70,6 +70,11 @@ def get_maze(env_id: str) -> RoboticsMaze:
     return RoboticsMaze(env_id)
 
 
+def play(dataset_id: str, rows: int, noise: float, rng: np.random.Generator) -> dict[str, np.ndarray]:
+    """Play one episode of a dataset, see :func:`rollout`."""
+    return rollout(get_maze(dataset_id), rows, noise, rng)
+
+
 def rollout(maze: RoboticsMaze, rows: int, noise: float, rng: np.random.Generator) -> dict[str, np.ndarray]:
     """
     Play one episode of the controller.

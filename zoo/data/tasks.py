@@ -8,19 +8,24 @@ from typing import Any
 from proq_agent.common.dataset import load_minari
 from proq_agent.common.evaluation import NO_TASK, EnvPool
 from wrappers import GoalDict, make_goal_env
+from zoo.data.catalogue import MAZE_PREFIX
+from zoo.worlds import TEXT_MAZE_ID
 
 
 def make_task_env(env_id: str, task: int | None = None, **kwargs: Any) -> GoalDict:
     """
     Make the environment that a dataset was collected in.
 
-    :param env_id: as for :func:`wrappers.make_goal_env`, or ``minari:<id of a Minari dataset>``
+    :param env_id: as for :func:`wrappers.make_goal_env`, an id of :mod:`zoo.worlds`, ``maze:<file with a layout>``, or
+        ``minari:<id of a Minari dataset>``
     :param task: its number; ``NO_TASK`` or ``None`` for any
     :param kwargs: ``render_mode`` and others of ``gymnasium.make``
     """
     if env_id.startswith("minari:"):
         dataset = load_minari(env_id.removeprefix("minari:"))
         return GoalDict(dataset.recover_environment(eval_env=True, **kwargs), task or None)
+    if env_id.startswith(MAZE_PREFIX):
+        return make_goal_env(TEXT_MAZE_ID, task or None, layout=env_id.removeprefix(MAZE_PREFIX), **kwargs)
     return make_goal_env(env_id, task or None, **kwargs)
 
 

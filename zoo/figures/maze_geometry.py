@@ -78,6 +78,10 @@ class MazeGeometry:
             unit = float(base.maze.maze_size_scaling)
             walls = np.array([[cell == 1 for cell in row] for row in base.maze.maze_map])
             return cls(walls=walls, unit=unit, first=(float(x), float(y)), row_step=-unit)
+        if hasattr(base, "layout"):  # ours; its doors and belts are not walls, so that walks are not measured
+            walls = np.array([[tile == "#" for tile in row] for row in base.layout.rows])
+            unit = base.layout.unit
+            return cls(walls=walls, unit=unit, first=(-unit, -unit), row_step=unit)
         return None
 
     @classmethod

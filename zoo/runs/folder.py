@@ -32,13 +32,9 @@ import torch as th
 import yaml
 
 from proq_agent.common.files import atomic_file
+from zoo.data.catalogue import env_name
 
 PACKAGES = ("proq-agent", "torch", "stable-baselines3", "gymnasium", "ogbench", "mujoco", "numpy", "scipy", "numba")
-
-
-def env_name(env_id: str) -> str:
-    """The id as a file name: ``module:Env-v0`` and ``minari:a/b-v0`` hold characters that paths do not like."""
-    return re.sub(r"[^\w.-]", "-", env_id)
 
 
 @dataclass(frozen=True)

@@ -140,7 +140,7 @@ class GoalFromObservation(gym.Wrapper, gym.utils.RecordConstructorArgs):
 
     def _observation(self, raw: np.ndarray) -> dict[str, np.ndarray]:
         achieved = self.goal_spec.of(raw[None])[0].astype(self._space.dtype)
-        return {"observation": raw.copy(), "achieved_goal": achieved.copy(), "desired_goal": self._goal.copy()}
+        return {"observation": raw, "achieved_goal": achieved, "desired_goal": self._goal.copy()}
 
     def compute_reward(self, achieved_goal: np.ndarray, desired_goal: np.ndarray, info: Any) -> Any:
         """

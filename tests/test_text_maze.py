@@ -52,6 +52,24 @@ def test_a_belt_carries_the_ball_and_can_be_walked_against() -> None:
     assert walk(BELT, (0.0, 4.0), (0.0, 0.0), 10) == (0.0, 4.0)
 
 
+@pytest.mark.parametrize(("belt", "door", "way"), [
+    ("→", ">", (1, 0)), ("←", "<", (-1, 0)), ("↓", "v", (0, 1)), ("↑", "^", (0, -1)),
+])  # fmt: skip
+def test_belts_and_doors_point_where_they_lead(belt: str, door: str, way: tuple[int, int]) -> None:
+    dx, dy = way
+    on_belt = Layout(("#####", "#...#", f"#.{belt}.#", "#...#", "#####"))
+    assert walk(on_belt, (4.0, 4.0), (0.0, 0.0), 10) == pytest.approx((4.0 + dx, 4.0 + dy))
+    rows = (
+        ("#####", "#...#", f"##{door}##", "#...#", "#####")
+        if dy
+        else ("#####", "#.#.#", f"#.{door}.#", "#.#.#", "#####")
+    )
+    for sign, passes in ((1, True), (-1, False)):
+        start = 4.0 - 4.0 * sign * dx, 4.0 - 4.0 * sign * dy
+        x, y = walk(Layout(rows), start, (sign * dx, sign * dy), 60)
+        assert ((x - 4.0) * sign * dx + (y - 4.0) * sign * dy > 4.0) == passes
+
+
 @settings(deadline=None, max_examples=60)
 @given(st.sampled_from(LAYOUTS), st.integers(0, 2**32 - 1))
 def test_no_ball_enters_a_wall_and_none_jumps(name: str, seed: int) -> None:

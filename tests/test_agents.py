@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import zoo
@@ -31,3 +32,20 @@ def test_a_shipped_agent_is_small_safe_and_solves_its_easiest_task(path: Path) -
         agent, lambda k: make_goal_env(path.stem, task_id=k), [task], episodes=3, deterministic=True, seed=0
     )
     assert results.success.all()
+
+
+def test_an_agent_of_the_first_format_acts_as_its_successor(tmp_path: Path) -> None:
+    """Saved by version 0.1: another container, flat names of settings."""
+    with pytest.warns(FutureWarning, match=r"max_hop is planning\.max_hop now") as warned:
+        old = ProQ.load(Path(__file__).parent / "data" / "agent_format_1.zip", device="cpu")
+    assert len([warning for warning in warned if warning.category is FutureWarning]) == 1
+    new = ProQ.load(next(path for path in AGENTS if path.stem == "pointmaze-medium-navigate-v0"), device="cpu")
+    goals = new.policy.keypoints.numpy()
+    batch = {"observation": goals, "achieved_goal": goals, "desired_goal": goals[::-1].copy()}
+    for deterministic in (True, False):
+        actions = []
+        for agent in (old, new):
+            agent.set_random_seed(3)
+            actions.append(agent.predict(batch, deterministic=deterministic)[0])
+        np.testing.assert_array_equal(*actions)
+    assert old.planning == new.planning and old.goals == new.goals

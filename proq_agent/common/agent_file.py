@@ -247,9 +247,7 @@ class SavedAlgorithm(BaseAlgorithm):
     def _saved_arguments(cls, archive: Archive, custom: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
         known = {*cls._hyperparameter_names(), "policy_class"}
         given = {name: from_json_value(value) for name, value in archive.metadata["hyperparameters"].items()}
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", FutureWarning)  # nobody here has written the file
-            given = cls.renamed(given | archive.pickled)
+        given = cls.renamed(given | archive.pickled, stacklevel=4)
         if given.keys() - known:
             raise CheckpointError(f"unknown hyperparameters {', '.join(sorted(given.keys() - known))[:200]}")
         custom = {name: value for name, value in custom.items() if name in known or name in cls.renamed}

@@ -1,0 +1,100 @@
+"""The documents: every block of Python runs, every command is one that its parser takes, and the site builds."""
+
+from __future__ import annotations
+
+import importlib
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "zoo" / "docs" / "pages").glob("*.md"))]
+
+
+def blocks(page: Path, *kinds: str) -> list[str]:
+    """The code blocks of a page of the given kinds, in their order."""
+    text = page.read_text(encoding="utf-8")
+    return [
+        code for kind, code in re.findall(r"^```(\w+)\n(.*?)^```$", text, re.MULTILINE | re.DOTALL) if kind in kinds
+    ]
+
+
+def commands(page: Path) -> list[list[str]]:
+    """The calls of our commands on a page: in shell blocks, after a prompt where there is one."""
+    text = "".join(blocks(page, "bash", "console")).replace("\\\n", " ")
+    found = re.findall(r"(?:^|\$ |&& )(?:\S*python3?) -m (zoo\.\S+)(.*)$", text, re.MULTILINE)
+    return [[module, *shlex.split(rest.split("&&")[0], comments=True)] for module, rest in found]
+
+
+def run(page: Path) -> dict[str, Any]:
+    names: dict[str, Any] = {}
+    for block in blocks(page, "python"):
+        exec(block, names)
+    return names
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", [p for p in PAGES[1:] if blocks(p, "python")], ids=lambda page: page.stem)
+def test_every_block_of_python_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    run(page)
+
+
+@pytest.mark.slow
+def test_the_readme_trains_an_agent_that_heads_for_its_goal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    names = run(PAGES[0])
+    agent, rng = names["agent"], np.random.default_rng(1)
+    assert names["action"].shape == (2,) and (tmp_path / "agent.zip").is_file()
+
+    position, velocity, goals = np.zeros((50, 2)), np.zeros((50, 2)), rng.uniform(-4.0, 4.0, (50, 2))
+    reached = np.zeros(50, dtype=bool)
+    for _ in range(40):
+        states = {"observation": np.hstack([position, velocity]), "achieved_goal": position, "desired_goal": goals}
+        velocity, _ = agent.predict(states)
+        position = position + velocity
+        reached |= np.linalg.norm(position - goals, axis=1) < 1.0
+    assert reached.mean() >= 0.9
+
+
+def test_the_way_from_arrays_to_an_agent_takes_ten_lines() -> None:
+    code = blocks(PAGES[0], "python")[1].split("agent = ")[0]
+    assert len([line for line in code.splitlines() if line]) <= 10
+
+
+@pytest.mark.parametrize("page", [p for p in PAGES if commands(p)], ids=lambda page: page.stem)
+def test_every_command_is_one_that_its_parser_takes(page: Path) -> None:
+    for module, *arguments in commands(page):
+        importlib.import_module(module).build_parser().parse_args(arguments)
+
+
+def test_the_readme_is_short_and_its_links_lead_somewhere() -> None:
+    text = PAGES[0].read_text(encoding="utf-8")
+    assert len(text.split()) <= 1500
+    links = re.findall(r"\]\(([^)#]+)", text)
+    assert links and all((ROOT / link).exists() for link in links if "://" not in link)
+
+
+@pytest.mark.slow
+def test_the_site_builds_without_a_broken_link(tmp_path: Path) -> None:
+    pytest.importorskip("mkdocs")
+    pytest.importorskip("mkdocstrings_handlers.python")
+    command = [
+        sys.executable,
+        "-m",
+        "mkdocs",
+        "build",
+        "--strict",
+        "-q",
+        "-f",
+        str(ROOT / "zoo" / "docs" / "mkdocs.yml"),
+    ]
+    result = subprocess.run([*command, "-d", str(tmp_path / "site")], capture_output=True, text=True, cwd=ROOT)
+    assert result.returncode == 0, result.stderr
+    assert (tmp_path / "site" / "index.html").is_file()

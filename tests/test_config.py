@@ -20,6 +20,9 @@ from proq_agent.proq.policies import ProQPolicy
 from proq_agent.proq.settings import KeypointSettings
 from zoo.config import ABLATIONS, FOLDER, SEARCH, all_hyperparams, load_hyperparams, read_block, to_plain
 from zoo.data.catalogue import POINTMAZE_IDS
+from zoo.registry import ALGOS, algorithm
+from zoo.runs.search_space import read_space
+from zoo.schema import dotted_names, schema_of
 
 
 def write(folder: Path, text: str) -> Path:
@@ -157,8 +160,75 @@ def test_missing_file_and_unknown_preset(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="unknown preset 'best'; choose one of tuned, paper"):
         load_hyperparams("x", "best")
     own = write(tmp_path, "default:\n  n_timesteps: 5\n")
-    with pytest.raises(ValueError, match=r"there is no entry paper; it has default$"):
+    with pytest.raises(ValueError, match=r"there is no entry paper/x and no paper; it has default$"):
         load_hyperparams("x", "paper", own)
+
+
+def test_an_entry_of_its_own_goes_before_the_first_that_fits_and_that_before_the_default(tmp_path: Path) -> None:
+    own = write(
+        tmp_path,
+        """
+        "maze-*-stitch": {n_timesteps: 1}
+        "maze-*": {n_timesteps: 2}
+        maze-big-stitch: {n_timesteps: 3}
+        default: {n_timesteps: 4}
+        "paper/maze-*": {n_timesteps: 5}
+        paper: {n_timesteps: 6}
+        """,
+    )
+    found = {
+        (preset, env_id): load_hyperparams(env_id, preset, own)[1]
+        for preset in ("tuned", "paper")
+        for env_id in ("maze-small-stitch", "maze-small", "maze-big-stitch", "drone", "paper")
+    }
+    assert list(found.values()) == [1, 2, 3, 4, 6, 5, 5, 5, 6, 6]
+
+
+# OGBench's commands: discount, share of random goals of the actor, and what else is not its default.
+COMMANDS = [
+    ("gcbc", "pointmaze-giant-stitch-v0", 0.99, 0.0, {}),
+    ("gcivl", "pointmaze-medium-navigate-v0", 0.99, 0.0, {"alpha": 10.0}),
+    ("gcivl", "antmaze-giant-stitch-v0", 0.995, 0.5, {"alpha": 10.0}),
+    ("gciql", "pointmaze-giant-navigate-v0", 0.995, 0.0, {"alpha": 0.003}),
+    ("gciql", "antmaze-large-explore-v0", 0.99, 1.0, {"alpha": 0.01}),
+    ("gciql", "scene-play-v0", 0.99, 0.0, {"alpha": 1.0}),
+    ("qrl", "pointmaze-teleport-stitch-v0", 0.99, 0.5, {"alpha": 0.0003}),
+    ("qrl", "antmaze-medium-navigate-v0", 0.99, 0.0, {"alpha": 0.003}),
+    ("qrl", "cube-single-play-v0", 0.99, 0.0, {"alpha": 0.3}),
+    ("crl", "pointmaze-large-navigate-v0", 0.99, 0.0, {"alpha": 0.03}),
+    ("crl", "antmaze-giant-navigate-v0", 0.995, 0.0, {"alpha": 0.1}),
+    ("crl", "antmaze-teleport-explore-v0", 0.99, 1.0, {"alpha": 0.003}),
+    ("hiql", "pointmaze-giant-stitch-v0", 0.995, 0.5, {"low_alpha": 3.0, "high_alpha": 3.0, "subgoal_steps": 25}),
+    ("hiql", "antmaze-medium-explore-v0", 0.99, 1.0, {"low_alpha": 10.0, "high_alpha": 10.0}),
+    ("hiql", "scene-play-v0", 0.99, 0.0, {"low_alpha": 3.0, "high_alpha": 3.0, "subgoal_steps": 10}),
+]
+
+
+@pytest.mark.parametrize(("algo", "env_id", "discount", "random_share", "own"), COMMANDS)
+def test_the_paper_preset_of_a_rival_is_ogbenchs_command(algo, env_id, discount, random_share, own) -> None:
+    given, n_timesteps = load_hyperparams(env_id, "paper", algo=algo)
+    kwargs = all_hyperparams(algo, given)
+    assert (n_timesteps, kwargs["batch_size"], kwargs["learning_rate"]) == (1_000_000, 1024, 3e-4)
+    assert kwargs["goals"]["discount"] == discount
+    actor = {kind: share for kind, share in kwargs["goals"]["actor"].items() if share}
+    wanted = {"uniform": random_share, "future_uniform": 1.0 - random_share}
+    assert actor == {kind: share for kind, share in wanted.items() if share}
+    value = {kind: share for kind, share in kwargs["goals"]["value"].items() if share}
+    of_algo = {"qrl": {"uniform": 1.0}, "crl": {"future": 1.0}}
+    assert value == pytest.approx(of_algo.get(algo, {"current": 0.2, "future": 0.5, "uniform": 0.3}))
+    assert {name: kwargs[name] for name in own} == own
+    assert kwargs["policy_kwargs"]["hidden_sizes"] == [512, 512, 512] and not kwargs["policy_kwargs"]["standardise"]
+    assert kwargs.get("tau", 0.005) == 0.005
+
+
+@pytest.mark.parametrize("algo", [name for name in ALGOS if name != "proq"])
+def test_every_entry_of_a_rivals_file_is_read_without_error(algo: str) -> None:
+    entries = yaml.safe_load((FOLDER / f"{algo}.yml").read_text())
+    for name in entries.keys() - {SEARCH}:
+        preset = "paper" if name.startswith("paper") else "tuned"
+        kwargs, n_timesteps = load_hyperparams(name.removeprefix("paper/").replace("*", "x"), preset, algo=algo)
+        assert all_hyperparams(algo, kwargs) and n_timesteps > 0
+    assert read_space(algo).keys() <= set(dotted_names(schema_of(algorithm(algo))))
 
 
 def test_params_override_the_file() -> None:

@@ -1,13 +1,15 @@
 """Hyperparameter files: plain YAML, every key and value checked against the constructors before anything runs.
 
-``zoo/hyperparams/<algo>.yml`` has an entry for an environment each, ``default`` for all others and ``paper``; besides,
-``search`` for :mod:`zoo.optimize` and ``ablations`` for :mod:`zoo.benchmark`.
+``zoo/hyperparams/<algo>.yml`` has an entry for an environment each, or for several, as ``antmaze-*``, and ``default``
+for all others. Those of the preset ``paper`` are called ``paper/antmaze-*``, and ``paper`` for all others. Besides,
+there is ``search`` for :mod:`zoo.optimize` and ``ablations`` for :mod:`zoo.benchmark`.
 """
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -38,8 +40,8 @@ def load_hyperparams(
     """
     Look up the hyperparameters for an environment.
 
-    :param env_id: name of the entry; ``default`` is used where there is none
-    :param preset: ``tuned``, or ``paper`` for the entry of that name, whatever the environment
+    :param env_id: name of the entry, else the first that fits with its ``*``, else ``default``
+    :param preset: ``tuned``, or ``paper`` for the entries whose names begin with ``paper/``, else ``paper``
     :param conf_file: a file like ``zoo/hyperparams/proq.yml``, which is the default
     :param overrides: ``key:value`` with the value in YAML; ``group.key:value`` for one setting of a group
     :param algo: name of the algorithm
@@ -50,7 +52,7 @@ def load_hyperparams(
         raise ValueError(f"unknown preset {preset!r}; choose one of {', '.join(PRESETS)}")
     path = _file(algo, conf_file)
     reader = _Reader(algorithm(algo))
-    entry = reader.entry(path, env_id if preset == "tuned" else preset)
+    entry = reader.entry(path, env_id, preset)
     for override in overrides:
         reader.override(entry, override)
     reader.warn()
@@ -120,16 +122,19 @@ class _Reader:
             places = ", ".join(f"{old} is {new} now" for old, new in self.moved.items())
             warnings.warn(f"hyperparameters have new names: {places}", FutureWarning, stacklevel=3)
 
-    def entry(self, path: Path, name: str) -> dict[str, Any]:
+    def entry(self, path: Path, env_id: str, preset: str) -> dict[str, Any]:
+        prefix, others = ("", "default") if preset == "tuned" else (f"{preset}/", preset)
         try:
             root = yaml.compose(path.read_text(encoding="utf-8"), Loader=yaml.SafeLoader)
             entries = _items(root, root, str(path))
-            item = entries.get(name, entries.get("default") if name not in PRESETS else None)
-            if item is None:
-                neither = "" if name in PRESETS else " and no default"
-                raise ValueError(f"{path}: there is no entry {name}{neither}; it has {', '.join(entries) or 'none'}")
+            of_preset = [key for key in entries if key.startswith(prefix)]
+            fitting = (key for key in of_preset if fnmatchcase(env_id, key.removeprefix(prefix)))
+            names = [name for name in (prefix + env_id, *fitting, others) if name in entries]
+            if not names:
+                known = ", ".join(entries) or "none"
+                raise ValueError(f"{path}: there is no entry {prefix}{env_id} and no {others}; it has {known}")
             result: dict[str, Any] = {}
-            self._read(*item, str(path), self.schema, result)
+            self._read(*entries[names[0]], str(path), self.schema, result)
             return result
         except yaml.YAMLError as error:
             raise ValueError(f"{path} is not valid YAML: {error}") from error

@@ -11,6 +11,12 @@ if TYPE_CHECKING:
 DEFAULT_ALGO = "proq"
 ALGOS: dict[str, str] = {  # name -> module:class
     "proq": "proq_agent.proq:ProQ",
+    "gcbc": "proq_agent.gcbc:GCBC",
+    "gcivl": "proq_agent.gcivl:GCIVL",
+    "gciql": "proq_agent.gciql:GCIQL",
+    "qrl": "proq_agent.qrl:QRL",
+    "crl": "proq_agent.crl:CRL",
+    "hiql": "proq_agent.hiql:HIQL",
 }
 
 

@@ -21,7 +21,8 @@ from proq_agent.common.offline import OfflineAlgorithm
 class HindsightGoals(GoalSampling):
     """
     Goals as OGBench draws them. Its shares ``p_curgoal``, ``p_trajgoal`` and ``p_randomgoal`` are ``current``,
-    ``future`` (with ``geom_sample``, else ``future_uniform``) and ``uniform``.
+    ``future`` (with ``geom_sample``, else ``future_uniform``) and ``uniform``. Two things differ: the shares of a batch
+    are exact instead of drawn, and the last state of a trajectory may be a goal, which its loader leaves out.
 
     :param value: kinds of the goals that values are learned for; what is left of the batch is uniform
     :param actor: kinds of the goals that the actor is to reach; what is left lies anywhere in the future

@@ -283,7 +283,7 @@ def test_a_gap_is_bridged_where_it_is_narrowest_and_flagged() -> None:
     routes = graph.routes(apart(points, np.array([[23.0]])).T)
     assert graph.path(routes, 0) == [0, 1, 2, 3, 4, 6]
     assert routes.trusted.tolist() == [[False, False, False, True, True, True]]
-    for state, target, fallback in ((-1.0, 0, True), (-9.0, 0, True), (15.0, 4, False)):
+    for state, target, fallback in ((-1.0, 1, True), (-9.0, 0, True), (15.0, 4, False)):
         from_state = apart(np.array([[state]]), points)
         hops = graph.next_hops(routes, from_state, np.array([23.0 - state]))
         assert (int(hops.target[0]), bool(hops.fallback[0])) == (target, fallback)

@@ -1,14 +1,13 @@
 """Find the transitions that chance decided, from the data alone.
 
-A dataset may hold *jumps*: a portal with several exits, a slip that happens now and then, a respawn.
-A distance learned from them is a gambler's: it counts the luckiest successor as one reliable step.
-:func:`find_unpredictable` marks them in two stages.
+A dataset may hold jumps (see :mod:`proq_agent.chance.jumps`): a portal with several exits, a slip that happens now and
+then, a respawn. A distance learned from them is a gambler's: it counts the luckiest successor as one reliable step.
 
-1. A jump is a change of state far outside the dataset's ordinary steps. "Far" comes from the data: the upper
-   half of the step sizes, continued as an exponential tail, is expected to hold no step of that size.
-2. A jump is unpredictable if the most similar transitions, nearest in state and action, contradict it: too many
-   of them jump elsewhere, or a local model cannot tell the jumps from the ordinary steps among them. A teleporter
-   with a single exit is a jump that its neighbours confirm, and is left alone.
+A jump is unpredictable if the most similar transitions, nearest in state and action, contradict it: too many of them
+jump elsewhere, or no model can tell the jumps from the ordinary steps among them. Two models try, and one that succeeds
+is enough: a local one, as close up the border of a region or a wall is straight; and one of all jumps in the same
+direction, for causes like a wall that the ball bounces off, whose few neighbours in many dimensions are far apart. A
+teleporter with a single exit is a jump that its neighbours confirm, and is left alone.
 
 States are measured in ordinary steps a dimension and actions in standard deviations, so units do not matter.
 """
@@ -20,15 +19,19 @@ from numpy.typing import NDArray
 from scipy.spatial import cKDTree
 from scipy.special import expit
 
-FALSE_JUMPS = 0.01  # ordinary steps expected above the jump threshold, in the whole dataset
-MIN_EXCESS = 1.0  # a jump exceeds an ordinary step by at least another one
+from proq_agent.chance.jumps import Jumps, ordinary_step, periods, unwrapped_change
+
 N_NEIGHBOURS = 8  # most similar transitions that are asked about a jump
-N_POOLED = 64  # nearby jumps whose answers are averaged: where a region ends, a single answer is unreliable
-MAX_JUDGED = 500  # jumps, drawn at random, that are judged with their surroundings
+N_POOLED = 256  # nearby jumps whose answers are averaged: a single answer is unreliable, above all where a region ends
+N_LOCAL = 64  # of these jumps, with their neighbours, a local model is fitted to
+MAX_JUDGED = 300  # jumps, drawn at random, that are judged with their surroundings
 N_JUDGES = 15  # nearest of these whose majority decides: a verdict in the balance is right more often than not
 MAX_ELSEWHERE = 0.02  # of the jumps from a place with a single exit, hardly any leads elsewhere
 MIN_FORESIGHT = 0.75  # and whether it jumps can be told in advance
-FIT_STEPS = 30  # of the local model
+MAX_FITTED = 10_000  # transitions that a model is fitted to
+FIT_STEPS = 20  # of Newton's method, at most
+PRIOR = 0.01  # precision of the weights; sharp borders need large ones
+ODD = 0.05  # share of the jumps that a model may take for exceptions
 TIE_NOISE = 0.05  # in ordinary steps; shuffles equal states (grids), harmless elsewhere
 
 
@@ -36,97 +39,126 @@ def find_unpredictable(
     observations: NDArray[np.floating],
     actions: NDArray[np.floating],
     next_observations: NDArray[np.floating],
+    jumps: Jumps,
     *,
     seed: int | np.random.Generator = 0,
 ) -> NDArray[np.bool_]:
     """
-    Mark the transitions whose outcome the state and the action do not determine.
+    Mark the jumps whose outcome the state and the action do not determine.
 
     A change that is small beside the ordinary steps is never marked, however random. A jump with a cause is left
-    alone only if the data show the cause: one that depends on details finer than the spacing of the data (a few
-    dozen events, a bounce in four dimensions or more) looks like chance.
+    alone only if the data show the cause: one that depends on details finer than the spacing of the data looks like
+    chance.
 
-    :param observations: States before the transition, ``[T, obs_dim]``.
+    :param observations: States before the transitions, ``[T, obs_dim]``.
     :param actions: Actions taken there, ``[T, act_dim]``.
-    :param next_observations: States after it, ``[T, obs_dim]``; no transition may span two trajectories.
+    :param next_observations: States after them, ``[T, obs_dim]``.
+    :param jumps: The same transitions in goal space.
     :param seed: Seed or generator for breaking ties among equal states and for splitting the data.
     :return: ``True`` where the transition is an unpredictable jump, ``[T]``.
     """
-    _check(observations, actions, next_observations)
+    _check(observations, actions, next_observations, jumps.change)
     unpredictable = np.zeros(len(observations), dtype=bool)
-    if len(observations) <= N_NEIGHBOURS:
-        return unpredictable
-    change = next_observations - observations
-    step = _ordinary_step(change)
-    moving = step > 0
-    change = change[:, moving] / step[moving]
-    size = np.abs(change).max(axis=1, initial=0.0)
-    threshold = _jump_threshold(size)
-    jumps = np.flatnonzero(size > threshold)
-    if len(jumps) == 0:
+    rows = jumps.rows
+    if not len(rows):
         return unpredictable
 
     rng = np.random.default_rng(seed)
-    places = observations[:, moving] / step[moving]
+    places = _places(observations, next_observations)
     places = places + rng.normal(scale=TIE_NOISE, size=places.shape)
     spread = actions.std(axis=0)
     situations = np.hstack([places, actions[:, spread > 0] / spread[spread > 0]])
-    distance, neighbour = _nearest_others(situations, jumps)
-    jumped = size[neighbour] > threshold
-    gap = np.abs(change[neighbour] - change[jumps, None]).max(axis=2)
+    distance, neighbour = _nearest_others(situations, rows)
+    half = rng.random(len(situations)) < 0.5
+
+    is_jump = np.zeros(len(situations), dtype=bool)
+    is_jump[rows] = True
+    jumped = is_jump[neighbour]
+    foreseen = _foreseen_directions(situations, jumps, neighbour, half)
+    gap = np.abs(jumps.change[neighbour] - jumps.change[rows, None]).max(axis=2)
     # A fixed exit or a bounce changes with the state it starts from, by up to twice the distance between the two.
-    elsewhere = jumped & (gap > threshold + 2 * distance)
+    elsewhere = jumped & (gap > jumps.threshold + 2 * distance)
+    # Where several walls meet, each bounce has its own cause.
+    elsewhere &= np.minimum(foreseen[neighbour], foreseen[rows, None]) < 0.5
 
     # One jump's neighbours say little, so the jumps around it are judged together.
-    judged = rng.permutation(len(jumps))[:MAX_JUDGED]
-    _, pools = cKDTree(places[jumps]).query(places[jumps[judged]], k=np.arange(1, min(N_POOLED, len(jumps)) + 1))
-    half = rng.random(len(situations)) < 0.5
-    verdict = elsewhere[pools].sum(axis=(1, 2)) > MAX_ELSEWHERE * jumped[pools].sum(axis=(1, 2))
+    judged = rng.permutation(len(rows))[:MAX_JUDGED]
+    _, pools = cKDTree(places[rows]).query(places[rows[judged]], k=np.arange(1, min(N_POOLED, len(rows)) + 1))
+    tolerated = MAX_ELSEWHERE * jumped[pools].sum(axis=(1, 2))
+    verdict = elsewhere[pools].sum(axis=(1, 2)) > tolerated + 4 * np.sqrt(tolerated)
     for i, pool in enumerate(np.asarray(pools)):
-        if not verdict[i]:
-            verdict[i] = _foresight(situations[neighbour[pool]], jumped[pool], half[neighbour[pool]]) < MIN_FORESIGHT
-    _, judges = cKDTree(places[jumps[judged]]).query(places[jumps], k=np.arange(1, min(N_JUDGES, len(judged)) + 1))
-    unpredictable[jumps] = verdict[judges].mean(axis=1) > 0.5
+        if not verdict[i] and foreseen[rows[pool]].mean() < MIN_FORESIGHT:
+            around, jump = neighbour[pool[:N_LOCAL]].ravel(), jumped[pool[:N_LOCAL]].ravel()
+            likely = _cross_fitted(situations[around], jump, half[around])
+            verdict[i] = not jump.any() or likely[jump].mean() < MIN_FORESIGHT
+    _, judges = cKDTree(places[rows[judged]]).query(places[rows], k=np.arange(1, min(N_JUDGES, len(judged)) + 1))
+    unpredictable[rows] = verdict[judges].mean(axis=1) > 0.5
     return unpredictable
 
 
-def _foresight(x: NDArray[np.floating], jumped: NDArray[np.bool_], half: NDArray[np.bool_]) -> float:
-    """
-    The probability that a local model of "does it jump here?" gives to the jumps that it has not seen.
+def _foreseen_directions(
+    situations: NDArray[np.floating], jumps: Jumps, neighbour: NDArray[np.integer], half: NDArray[np.bool_]
+) -> NDArray[np.floating]:
+    """``[T]`` the probability of its own jump that a model of all jumps in that direction gives to each one."""
+    foreseen = np.ones(len(situations))
+    for sign in (-1, 1):
+        for change in sign * jumps.change.T:
+            jumped = change > jumps.threshold
+            these = jumped[jumps.rows]
+            if these.any():
+                around = np.unique(np.concatenate([jumps.rows[these], neighbour[these].ravel()]))
+                around = around[:: len(around) // MAX_FITTED + 1]
+                likely = _cross_fitted(situations[around], jumped[around], half[around])
+                own = np.full(len(situations), likely[jumped[around]].mean() if jumped[around].any() else 0.0)
+                own[around] = likely
+                foreseen[jumped] = np.minimum(foreseen, own)[jumped]
+    return foreseen
 
-    A linear logistic regression, because close up the border of a region or a wall is straight; each half of the
-    rows is predicted from the other. Jumps by chance get their own frequency, jumps with a cause close to one.
+
+def _cross_fitted(x: NDArray[np.floating], jumped: NDArray[np.bool_], half: NDArray[np.bool_]) -> NDArray[np.floating]:
     """
-    if jumped.all() or not jumped.any():
-        return float(jumped.any())
-    x, jumped, half = x.reshape(-1, x.shape[-1]), jumped.ravel(), half.ravel()
+    The probability of a jump that a linear logistic regression gives to each row, fitted to the other half of the rows.
+
+    Jumps by chance get their own frequency, jumps with a cause close to one. The fit is repeated without the jumps that
+    it explains worst: a few with another cause would spoil it for all.
+    """
     deviation = x.std(axis=0)
     x = (x - x.mean(axis=0)) / np.where(deviation > 0, deviation, 1)
     x = np.hstack([x, np.ones((len(x), 1))])
-    foreseen = np.empty(len(x))
+    likely = np.empty(len(x))
     for unseen in (half, ~half):
-        seen, target, weight = x[~unseen], jumped[~unseen], np.zeros(x.shape[1])
-        # p (1 - p) is at most 1/4, which bounds the Hessian: a Newton step with the bound never overshoots.
-        inverse = np.linalg.inv(seen.T @ seen / 4 + np.eye(len(weight)))
-        for _ in range(FIT_STEPS):
-            weight -= inverse @ (seen.T @ (expit(seen @ weight) - target) + weight)
-        foreseen[unseen] = expit(x[unseen] @ weight)
-    return float(foreseen[jumped].mean())
+        seen, target = x[~unseen], jumped[~unseen]
+        weight = _logistic(seen, target)
+        if target.any():
+            score = seen @ weight
+            kept = ~target | (score >= np.quantile(score[target], ODD))
+            weight = _logistic(seen[kept], target[kept])
+        likely[unseen] = expit(x[unseen] @ weight)
+    return likely
 
 
-def _ordinary_step(change: NDArray[np.floating]) -> NDArray[np.floating]:
-    """The 90th percentile of the absolute change a dimension, or its mean where most changes are zero."""
-    size = np.abs(change)
-    step = np.quantile(size, 0.9, axis=0)
-    return np.where(step > 0, step, size.mean(axis=0))
+def _logistic(x: NDArray[np.floating], target: NDArray[np.bool_]) -> NDArray[np.floating]:
+    """Weights of a logistic regression with a weak prior, by Newton's method."""
+    weight = np.zeros(x.shape[1])
+    for _ in range(FIT_STEPS):
+        likely = expit(x @ weight)
+        hessian = (x * (likely * (1 - likely))[:, None]).T @ x + PRIOR * np.eye(len(weight))
+        step = np.linalg.solve(hessian, x.T @ (likely - target) + PRIOR * weight)
+        weight -= step
+        if np.abs(step).max() < 0.01:
+            break
+    return weight
 
 
-def _jump_threshold(size: NDArray[np.floating]) -> float:
-    """The size above which an exponential tail through the median and the 90th percentile holds no step."""
-    median, large = np.quantile(size, [0.5, 0.9])
-    tail = (large - median) / np.log(5) * np.log(0.1 * len(size) / FALSE_JUMPS)
-    # Bounded steps (speed limits, grids) have no tail, yet a contact may push a little beyond them.
-    return float(large + max(tail, MIN_EXCESS * large))
+def _places(observations: NDArray[np.floating], next_observations: NDArray[np.floating]) -> NDArray[np.floating]:
+    """States in ordinary steps; where a coordinate wraps, on a circle."""
+    wraps = periods(observations, next_observations)
+    step = ordinary_step(unwrapped_change(observations, next_observations, wraps))
+    straight, round_ = (step > 0) & np.isinf(wraps), (step > 0) & np.isfinite(wraps)
+    radius = wraps[round_] / (2 * np.pi)
+    angle = observations[:, round_] / radius
+    radius = radius / step[round_]
+    return np.hstack([observations[:, straight] / step[straight], radius * np.cos(angle), radius * np.sin(angle)])
 
 
 def _nearest_others(points: NDArray[np.floating], queries: NDArray[np.intp]) -> tuple[NDArray, NDArray]:
@@ -137,7 +169,8 @@ def _nearest_others(points: NDArray[np.floating], queries: NDArray[np.intp]) -> 
 
 
 def _check(*arrays: NDArray[np.floating]) -> None:
-    for name, array in zip(("observations", "actions", "next_observations"), arrays, strict=True):
+    names = ("observations", "actions", "next_observations", "jumps.change")
+    for name, array in zip(names, arrays, strict=True):
         if array.ndim != 2 or len(array) != len(arrays[0]):
             raise ValueError(
                 f"{name} has shape {array.shape}: pass one row a transition, [{len(arrays[0])}, dim], "

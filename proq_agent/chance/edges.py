@@ -1,33 +1,30 @@
-"""Chance edges: the places where chance decides, and where it may take you.
-
-Unpredictable jumps (see :mod:`proq_agent.chance.detection`) are lotteries: whoever enters the entrance lands at one of
-the exits. :func:`cluster_chance` recovers these lotteries from the observed jumps.
-"""
+"""Chance edges: the places where chance decides, how often it does, and where it may take you."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.cluster.hierarchy import fcluster, linkage
-from scipy.spatial import cKDTree
 
-MAX_LINKED = 2000  # points that are clustered with each other; the rest follow the nearest of them
 MAX_PLACES = 500  # entrances and exits that a plan can take into account within reasonable time
 
 
 @dataclass(frozen=True, eq=False)
 class ChanceEdge:
     """
-    A region of goal space from which chance picks one of several exits.
+    A region of goal space from which chance may take one to one of several exits.
 
     :param entrance: Centre of the region, ``[goal_dim]``.
-    :param radius: Distance from the centre within which 95 % of the observed jumps began.
+    :param radius: Distance from the centre within which the observed jumps began; of a portal, 95 % of them.
     :param exits: Centres of the places where they ended, ``[n_exits, goal_dim]``, the likeliest first.
     :param probabilities: Observed frequency of each exit, ``[n_exits]``; they sum to one.
     :param count: Number of jumps behind these figures.
+    :param rate: Share of the steps from the region that jump; where regions overlap, their rates add up.
+    :param axes: If the region is a box, ``[goal_dim, goal_dim]``: where all of ``axes @ (goal - entrance)`` are within
+        one; else it is a ball.
+    :param margin: Who passes a box at this distance may stray into it.
     """
 
     entrance: NDArray[np.float64]
@@ -35,28 +32,30 @@ class ChanceEdge:
     exits: NDArray[np.float64]
     probabilities: NDArray[np.float64]
     count: int
+    rate: float = 1.0
+    axes: NDArray[np.float64] | None = None
+    margin: float = 0.0
+
+    @property
+    def is_portal(self) -> bool:
+        """Most steps jump: nobody can stand here, and the data hold hardly any way across."""
+        return self.rate >= 0.5
 
     def contains(self, goals: NDArray[np.floating]) -> NDArray[np.bool_]:
         """
         :param goals: Points in goal space, ``[..., goal_dim]``.
-        :return: Which of them lie in the entrance, ``[...]``.
+        :return: Which of them lie in the region, ``[...]``.
         """
-        return np.linalg.norm(goals - self.entrance, axis=-1) <= self.radius
+        return in_region(self.entrance, self.radius, self.axes, goals)
 
     def to_dict(self) -> dict[str, Any]:
         """:return: The edge as plain lists and numbers, fit for JSON."""
-        return {
-            "entrance": self.entrance.tolist(),
-            "radius": self.radius,
-            "exits": self.exits.tolist(),
-            "probabilities": self.probabilities.tolist(),
-            "count": self.count,
-        }
+        return {key: value.tolist() if isinstance(value, np.ndarray) else value for key, value in asdict(self).items()}
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> ChanceEdge:
         """
-        :param data: What :meth:`to_dict` returned.
+        :param data: What :meth:`to_dict` returned; before rates were known, every step jumped.
         :return: The same edge.
         :raises ValueError: If it is no such edge.
         """
@@ -66,6 +65,9 @@ class ChanceEdge:
             exits=np.asarray(data["exits"], dtype=np.float64),
             probabilities=np.asarray(data["probabilities"], dtype=np.float64),
             count=int(data["count"]),
+            rate=float(data.get("rate", 1.0)),
+            axes=None if data.get("axes") is None else np.asarray(data["axes"], dtype=np.float64),
+            margin=float(data.get("margin", 0.0)),
         )
         n = len(edge.probabilities)
         shapes = (edge.entrance.shape, edge.exits.shape, edge.probabilities.shape)
@@ -75,6 +77,10 @@ class ChanceEdge:
         certain = np.isclose(edge.probabilities.sum(), 1.0) and (edge.probabilities >= 0).all()
         if not np.isfinite(numbers).all() or edge.radius < 0 or not certain or edge.count < 1:
             raise ValueError("a chance edge has numbers that are not finite, or odds that do not add up to one")
+        if not 0.0 < edge.rate <= 1.0 or not 0.0 <= edge.margin < np.inf:
+            raise ValueError(f"a chance edge has the rate {edge.rate} and the margin {edge.margin}")
+        if edge.axes is not None and (edge.axes.shape != (dim, dim) or not np.isfinite(edge.axes).all()):
+            raise ValueError(f"a chance edge has axes of shape {edge.axes.shape}, not [dim, dim]")
         return edge
 
 
@@ -93,72 +99,10 @@ def edges_from_dicts(data: list[dict[str, Any]], goal_dim: int) -> list[ChanceEd
     return edges
 
 
-def cluster_chance(
-    entrances: NDArray[np.floating],
-    exits: NDArray[np.floating],
-    *,
-    closeness: float = 0.25,
-    min_count: int = 5,
-) -> list[ChanceEdge]:
-    """
-    Group observed jumps into chance edges.
-
-    Points are one place while their mean distance (average linkage) is at most ``closeness`` times the median
-    length of the jumps, so the unit of length does not matter and no place grows without bound. Entrances with
-    fewer than ``min_count`` jumps are dropped; so are, within an entrance, exits seen fewer than ``min_count``
-    times, unless that would leave none. Probabilities are frequencies among the jumps that remain: they say where
-    a jump leads, not how often the region makes one. Edges beyond ``MAX_PLACES`` are dropped, the rarest first.
-
-    :param entrances: Where each jump began, in goal space, ``[n, goal_dim]``.
-    :param exits: Where it ended, ``[n, goal_dim]``.
-    :param closeness: Size of a place relative to a jump.
-    :param min_count: Fewest jumps that make an entrance or an exit.
-    :return: The edges, the most frequent first.
-    """
-    if entrances.ndim != 2 or entrances.shape != exits.shape:
-        raise ValueError(
-            f"entrances {entrances.shape} and exits {exits.shape} must both be [n, goal_dim], one row a jump."
-        )
-    if closeness <= 0 or min_count < 1:
-        raise ValueError(
-            f"closeness={closeness} must be positive and min_count={min_count} at least 1; the defaults fit most data."
-        )
-    if len(entrances) < min_count:
-        return []
-    entrances, exits = entrances.astype(np.float64), exits.astype(np.float64)
-    size = closeness * float(np.median(np.linalg.norm(exits - entrances, axis=1)))
-    entrance_place, exit_place = _places(entrances, size), _places(exits, size)
-    edges = []
-    for place in np.unique(entrance_place):
-        rows = np.flatnonzero(entrance_place == place)
-        if len(rows) < min_count:
-            continue
-        targets, index, counts = np.unique(exit_place[rows], return_inverse=True, return_counts=True)
-        kept = [i for i in np.argsort(-counts, kind="stable") if counts[i] >= min_count]
-        if not kept:
-            kept = list(range(len(targets)))
-        n_kept = counts[kept].sum()
-        rows = rows[np.isin(index, kept)]
-        # Half-way between the extremes, because most visitors may come from the same side.
-        centre = np.quantile(entrances[rows], [0.025, 0.975], axis=0).mean(axis=0)
-        edges.append(
-            ChanceEdge(
-                entrance=centre,
-                radius=float(np.quantile(np.linalg.norm(entrances[rows] - centre, axis=1), 0.95)),
-                exits=np.stack([exits[rows][exit_place[rows] == targets[i]].mean(axis=0) for i in kept]),
-                probabilities=counts[kept] / n_kept,
-                count=int(n_kept),
-            )
-        )
-    edges.sort(key=lambda edge: -edge.count)
-    places = np.cumsum([1 + len(edge.exits) for edge in edges])
-    return edges[: int((places <= MAX_PLACES).sum())]
-
-
-def _places(points: NDArray[np.floating], size: float) -> NDArray[np.integer]:
-    """Label the points by place; evenly spaced ones are clustered, the others join the nearest of these."""
-    linked = points[np.linspace(0, len(points) - 1, min(len(points), MAX_LINKED)).astype(int)]
-    if len(linked) == 1:
-        return np.zeros(1, dtype=np.intp)
-    labels: NDArray[np.integer] = fcluster(linkage(linked, method="average"), size, criterion="distance")
-    return labels[np.asarray(cKDTree(linked).query(points)[1])]
+def in_region(
+    centre: NDArray[np.floating], radius: float, axes: NDArray[np.floating] | None, points: NDArray[np.floating]
+) -> NDArray[np.bool_]:
+    """``[...]`` which points ``[..., goal_dim]`` lie in a ball or, with axes, in a box; see :class:`ChanceEdge`."""
+    if axes is None:
+        return np.asarray(np.linalg.norm(points - centre, axis=-1) <= radius)
+    return np.asarray((np.abs((points - centre) @ axes.T) <= 1.0).all(axis=-1))

@@ -1,17 +1,17 @@
-"""Routes where some transitions are stochastic: the most probable way to the goal first, then the shortest."""
+"""Routes where some transitions are stochastic: a stochastic shortest path problem over the keypoint graph."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
 
 from proq_agent.chance.edges import ChanceEdge
-from proq_agent.planning.graph import KeypointGraph, Routes, min_plus
-
-_TIE = 1e-9  # differences in odds, or relative ones in cost, that make none
+from proq_agent.chance.hazards import Hazards, Risks
+from proq_agent.planning.graph import Hops, KeypointGraph, Routes
+from proq_agent.planning.stochastic_paths import Paths, StochasticPaths
 
 
 @dataclass(frozen=True, eq=False)
@@ -21,10 +21,14 @@ class ChanceNodes:
 
     :param entrances: ``[E]`` nodes from which one is moved to a random node
     :param outcomes: ``[E, K]`` probability of landing at each node, rows sum to one
+    :param waits: ``[E]`` steps until it happens, on average; 1 by default
+    :param hazards: regions around entrances that strike at those who pass; by default none does
     """
 
     entrances: np.ndarray
     outcomes: np.ndarray
+    waits: np.ndarray | float = 1.0
+    hazards: Hazards = field(default_factory=lambda: Hazards([]))
 
     def __post_init__(self) -> None:
         n = len(self.entrances)
@@ -40,136 +44,143 @@ class ChanceNodes:
 
         :return: the nodes, and their points
         """
-        n = len(chance_edges)
-        points = [edge.entrance for edge in chance_edges] + [place for edge in chance_edges for place in edge.exits]
-        outcomes, first_exit = np.zeros((n, n_keypoints + len(points))), n_keypoints + n
-        for row, edge in enumerate(chance_edges):
-            outcomes[row, first_exit : first_exit + len(edge.exits)] = edge.probabilities
-            first_exit += len(edge.exits)
-        return cls(n_keypoints + np.arange(n), outcomes), points
+        n, exits = len(chance_edges), [place for edge in chance_edges for place in edge.exits]
+        if not n:
+            return cls(np.empty(0, dtype=np.intp), np.empty((0, n_keypoints))), []
+        _, first, of_exit = np.unique(exits, axis=0, return_index=True, return_inverse=True)
+        places, of_exit = np.array(exits)[np.sort(first)], np.argsort(np.argsort(first))[of_exit.ravel()]
+        of_edge = np.repeat(np.arange(n), [len(edge.exits) for edge in chance_edges])
+        outcomes = np.zeros((n, n_keypoints + n + len(places)))
+        probabilities = np.concatenate([edge.probabilities for edge in chance_edges])
+        np.add.at(outcomes, (of_edge, n_keypoints + n + of_exit), probabilities)
+        waits = np.array([1.0 / edge.rate for edge in chance_edges])
+        points = [*(edge.entrance for edge in chance_edges), *places]
+        return cls(n_keypoints + np.arange(n), outcomes, waits, Hazards(chance_edges)), points
 
 
 class ChanceGraph:
     """
-    Routes over a keypoint graph with chance nodes: whoever gets to an entrance lands at one of several exits.
+    Routes over a keypoint graph with chance nodes: whoever gets to an entrance lands at one of several exits, in time.
 
-    Plans maximise the probability of reaching the goal and, among the plans that do, minimise the number of steps
-    expected in the case of success. Between entrances the agent walks shortest paths; after one it plans anew from
-    where it landed, so that a plan ends at the first entrance. Without entrances routes are those of the graph.
+    Entrances are of two kinds. At a portal most steps jump, and no hop crosses it. Any other region strikes now and
+    then: a hop that spends n steps in it arrives with probability (1 - rate)^n, and otherwise ends at one of the exits;
+    who wants to be taken there goes to its entrance and waits.
 
-    No risk is taken because a keypoint is missing: a hop of up to twice ``max_hop``, two hops if there were a keypoint
-    in its middle, is as sure as any, only expensive. Where there is no way at all, the map says so by far longer hops.
+    Plans minimise the steps expected, where a goal that is missed counts like very many. So they go around a region if
+    that is surer, and through it if it is not worth the way. After a jump the agent plans anew from where it landed, so
+    that a plan ends at the first entrance. Costs are the steps expected in the case of success. Without entrances
+    routes are those of the graph.
+
+    No risk is taken because a keypoint is missing: where there are portals, a hop of up to twice ``max_hop``, two hops
+    if there were a keypoint in its middle, is as sure as any, only expensive.
 
     :param graph: entrances and exits are nodes like any other
     :param nodes: which of them are entrances
+    :param points: ``[K, goal_dim]`` the nodes in goal space; needed if there are hazards
     """
 
-    def __init__(self, graph: KeypointGraph, nodes: ChanceNodes) -> None:
+    def __init__(self, graph: KeypointGraph, nodes: ChanceNodes, points: np.ndarray | None = None) -> None:
         if nodes.outcomes.shape[1] != graph.n_nodes:
             raise ValueError(f"outcomes are of {nodes.outcomes.shape[1]} nodes, the graph has {graph.n_nodes}.")
-        self.nodes = nodes
+        self.nodes, self.points = nodes, points
         self.graph = graph  #: without the hops that leave entrances
         if len(nodes.entrances):
             is_entrance = np.isin(np.arange(graph.n_nodes), nodes.entrances)
-            self.graph = graph.ending_at(is_entrance, trusted_hop=2.0 * graph.max_hop)
+            has_portals = len(nodes.hazards) < len(nodes.entrances)
+            self.graph = graph.ending_at(is_entrance, trusted_hop=(1.0 + has_portals) * graph.max_hop)
 
     def with_closures(self, blocked: np.ndarray, surcharges: np.ndarray | float) -> ChanceGraph:
         """As :meth:`KeypointGraph.with_closures`."""
-        return ChanceGraph(self.graph.with_closures(blocked, surcharges), self.nodes)
+        other = ChanceGraph(self.graph.with_closures(blocked, surcharges), self.nodes, self.points)
+        other.__dict__["_risky_hops"] = self._risky_hops  # lengths do not change
+        return other
 
-    def routes(self, to_goal: np.ndarray, penalties: np.ndarray | float = 0.0) -> Routes:
-        """As :meth:`KeypointGraph.routes`, by way of entrances where that is surer or, if as sure, shorter."""
-        walk, entrances = self.graph.routes(to_goal, penalties), self.nodes.entrances
-        if not len(entrances):
+    def risks(self, starts: np.ndarray, ends: np.ndarray, lengths: np.ndarray) -> Risks | None:
+        """What hops risk (see :meth:`Hazards.risks`), None if there are no hazards."""
+        hazards = self.nodes.hazards
+        return hazards.risks(starts, ends, lengths, self.graph.trusted_hop) if len(hazards) else None
+
+    def routes(self, to_goal: np.ndarray, penalties: np.ndarray | float = 0.0, risks: Risks | None = None) -> Routes:
+        """
+        As :meth:`KeypointGraph.routes`, by way of entrances where that is better.
+
+        :param risks: of the hops to the goals, ``[B, K]``
+        """
+        walk, n = self.graph.routes(to_goal, penalties), len(self.nodes.entrances)
+        if not n:
             return walk
-        _, towards = self._to_entrances
-        costs, odds, successors = (np.empty_like(part) for part in (walk.costs, walk.odds, walk.successors))
-        nodes = np.arange(self.graph.n_nodes)
-        for row in range(len(costs)):
-            costs[row], odds[row], choice = self._best_choice(walk.costs[row], walk.trusted[row])
-            successors[row] = np.where(choice < 0, walk.successors[row], towards[np.maximum(choice, 0), nodes])
-        successors[:, entrances] = -1  # the plan ends here; what comes next, chance decides
-        trusted = odds > 0
-        return Routes(costs, successors, np.where(trusted, odds, walk.odds), trusted)
+        to_goal, last_hops = self.graph.last_hops(to_goal, penalties)
+        last_hops = np.where(to_goal <= self.graph.trusted_hop, last_hops, np.inf)
+        if risks is None:
+            risks = Risks(np.ones(last_hops.shape), np.zeros((*last_hops.shape, n)))
+        begin = np.where(walk.trusted, walk.successors, -1)
+        found = [
+            self._paths.best(begin[row], last_hops[row], Risks(*(part[row] for part in risks)))
+            for row in range(len(begin))
+        ]
+        best = Paths(*(np.stack(part) for part in zip(*found, strict=True)))
+        trusted = best.odds > 0
+        successors = np.where(best.successors < 0, walk.successors, best.successors)
+        successors[:, self.nodes.entrances] = -1  # the plan ends here; what comes next, chance decides
+        # Where chance has no part, sums are left as they were.
+        costs = np.where(trusted & ~(best.certain & walk.trusted), best.costs, walk.costs)
+        odds = np.where(trusted, best.odds, walk.odds)
+        return Routes(costs, successors, odds, trusted, best.landing_odds, best.landing_costs)
+
+    def next_hops(
+        self,
+        routes: Routes,
+        from_state: np.ndarray,
+        state_to_goal: np.ndarray,
+        penalties: np.ndarray | float = 0.0,
+        goal_penalties: np.ndarray | float = 0.0,
+        risks: Risks | None = None,
+        goal_risks: Risks | None = None,
+    ) -> Hops:
+        """
+        As :meth:`KeypointGraph.next_hops`.
+
+        :param risks: of the hops to the keypoints, ``[B, K]``
+        :param goal_risks: of the hops to the goals, ``[B]``
+        """
+        if risks is None or goal_risks is None:
+            return self.graph.next_hops(routes, from_state, state_to_goal, penalties, goal_penalties)
+        costs = np.where(routes.odds > 0, routes.costs, 0.0)
+        landings = routes.landing_odds, routes.landing_costs
+        odds, delays = _mixed(risks, routes.odds, costs, *landings)
+        goal_risks = Risks(goal_risks.survival[:, None], goal_risks.losses[:, None])
+        goal_odds, goal_delays = (part[:, 0] for part in _mixed(goal_risks, 1.0, 0.0, *landings))
+        seen = routes._replace(odds=odds, costs=np.where(odds > 0, delays, routes.costs))
+        return self.graph.next_hops(seen, from_state, state_to_goal, penalties, goal_penalties + goal_delays, goal_odds)
 
     @cached_property
-    def _to_entrances(self) -> tuple[np.ndarray, np.ndarray]:
-        """``[K, E]`` costs of trusted ways, inf where there is none; ``[E, K]`` next nodes on them."""
-        graph, entrances = self.graph, self.nodes.entrances
-        own = entrances, np.arange(len(entrances))
-        costs = graph.costs[:, entrances].copy()
-        costs[own] = 0.0
-        costs[:, graph.blocked[entrances]] = np.inf
-        _, towards = min_plus(graph.weights, costs.T)
-        lengths = np.take_along_axis(graph.distances, towards.T, axis=1)
-        lengths[own] = 0.0
-        onward = towards.copy()
-        onward[own[::-1]] = graph.n_nodes  # there
-        onward[np.isinf(costs.T)] = -1
-        return np.where(graph.all_trusted(lengths.T, onward).T, costs, np.inf), towards
+    def _paths(self) -> StochasticPaths:
+        graph, nodes = self.graph, self.nodes
+        costs = np.where(graph.distances <= graph.trusted_hop, graph.weights, np.inf)
+        risky, risks = self._risky_hops
+        waits = np.where(graph.blocked[nodes.entrances], np.inf, nodes.waits)
+        return StochasticPaths(costs, risky, risks, nodes.entrances, waits, nodes.outcomes, graph.cost_of_a_miss)
 
-    def _best_choice(self, walk_costs: np.ndarray, sure: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """
-        Expected cost, odds and best entrance (-1: walk to the goal) of each node, for one goal.
-
-        Policy iteration, first on the odds and then, among what is as sure as can be, on the cost: with the entrances
-        that the nodes choose held fixed, odds and costs are small linear systems. A choice changes for a real gain
-        only, so that none comes to wait for an entrance that leads back to itself.
-
-        :param walk_costs: ``[K]`` cost of walking to the goal
-        :param sure: ``[K]`` bool, whether all hops of that way are trusted
-        """
-        to_entrances, _ = self._to_entrances
-        nodes, choice = np.arange(len(sure)), np.full(len(sure), -1)
-        for _ in nodes:  # a few rounds will do
-            odds = self._entrance_odds(sure, choice)
-            options = np.where(np.isfinite(to_entrances), odds, 0.0)
-            node_odds = np.where(choice < 0, sure, odds[choice])
-            best = options.argmax(axis=1)
-            gains = options[nodes, best] > node_odds + _TIE
-            if not gains.any():
-                break
-            choice[gains] = best[gains]
-
-        by_chance = np.where((odds >= node_odds[:, None] - _TIE) & (odds > 0), to_entrances, np.inf)
-        walks = np.where(sure | (node_odds == 0.0), walk_costs, np.inf)
-        for _ in nodes:
-            options = by_chance + self._entrance_costs(walks, by_chance, node_odds, choice)
-            costs = np.where(choice < 0, walks, options[nodes, choice])
-            options = np.column_stack([options, walks])
-            best = options.argmin(axis=1)
-            gains = options[nodes, best] < costs * (1.0 - _TIE)
-            if not gains.any():
-                break
-            choice[gains] = np.where(best == len(odds), -1, best)[gains]
-        return costs, node_odds, choice
-
-    def _entrance_odds(self, sure: np.ndarray, choice: np.ndarray) -> np.ndarray:
-        """``[E]`` probability of reaching the goal, when every node keeps to its choice."""
-        n, outcomes = len(self.nodes.entrances), self.nodes.outcomes
-        transitions = outcomes @ (choice[:, None] == np.arange(n))  # from entrance to entrance
-        absorbed = outcomes @ (sure & (choice < 0))  # walk to the goal
-        hopeful = absorbed > 0
-        for _ in range(n):
-            hopeful |= transitions @ hopeful > 0
-        odds = np.zeros(n)
-        odds[hopeful] = _solve(transitions[np.ix_(hopeful, hopeful)], absorbed[hopeful])
-        return odds.round(9)  # rounding errors must not look like better odds
-
-    def _entrance_costs(
-        self, walks: np.ndarray, by_chance: np.ndarray, node_odds: np.ndarray, choice: np.ndarray
-    ) -> np.ndarray:
-        """``[E]`` steps expected in the case of success, when every node keeps to its choice."""
-        weights = self.nodes.outcomes * node_odds  # of each outcome counts the share that ends well
-        hopeful = weights.any(axis=1)
-        weights = weights[hopeful] / weights[hopeful].sum(axis=1, keepdims=True)
-        onward = np.where(choice < 0, walks, by_chance[np.arange(len(choice)), choice])
-        expected = 1.0 + (weights * np.where(weights > 0, onward, 0.0)).sum(axis=1)
-        costs = np.full(len(hopeful), np.inf)
-        costs[hopeful] = _solve(weights @ (choice[:, None] == np.flatnonzero(hopeful)), expected)
-        return costs
+    @cached_property
+    def _risky_hops(self) -> tuple[tuple[np.ndarray, np.ndarray], Risks]:
+        """Pairs of nodes whose hops lead through hazards, and what they risk."""
+        i, j = np.nonzero(self.graph.distances <= self.graph.trusted_hop)
+        risks = None if self.points is None else self.risks(self.points[i], self.points[j], self.graph.distances[i, j])
+        if risks is None:
+            risks = Risks(np.ones(len(i)), np.zeros((len(i), len(self.nodes.entrances))))
+        risky = risks.survival < 1.0
+        return (i[risky], j[risky]), Risks(*(part[risky] for part in risks))
 
 
-def _solve(transitions: np.ndarray, immediate: np.ndarray) -> np.ndarray:
-    """The values x = immediate + transitions x of a Markov chain whose every state may be left for good."""
-    return np.linalg.solve(np.eye(len(immediate)) - transitions, immediate)
+def _mixed(
+    risks: Risks,
+    odds: np.ndarray | float,
+    costs: np.ndarray | float,
+    landing_odds: np.ndarray,
+    landing_costs: np.ndarray,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Odds after a hop, and costs in the case of success, whether it arrives or is taken away by chance."""
+    arrived, known = risks.survival * odds, np.where(landing_odds > 0, landing_costs, 0.0)
+    total = arrived + (risks.losses @ landing_odds[..., None])[..., 0]
+    spent = arrived * costs + (risks.losses @ (landing_odds * known)[..., None])[..., 0]
+    return total, spent / np.where(total > 0, total, 1.0)

@@ -13,8 +13,9 @@ from scipy.sparse.csgraph import connected_components, floyd_warshall, shortest_
 # Elements of one temporary of a min-plus product: 2 MB of doubles, about a core's cache.
 _CHUNK = 1 << 18
 
-# Steps that a missed goal is worth, so that a plan's odds come first, even a billionth, and its length second.
-COST_OF_A_MISS = 1e9
+# Steps that a missed goal is worth, at least: a plan's odds come first and its length second, unless it is a hundred
+# steps longer for the sake of 1 in 10,000.
+_COST_OF_A_MISS = 1e6
 
 
 class Routes(NamedTuple):
@@ -24,6 +25,8 @@ class Routes(NamedTuple):
     successors: np.ndarray  #: ``[B, K]`` next node on the plan; ``K`` is the goal itself, -1 no route
     odds: np.ndarray  #: ``[B, K]`` probability of reaching the goal, if hops can be relied on
     trusted: np.ndarray  #: ``[B, K]`` bool: none of them is longer than ``trusted_hop``
+    landing_odds: np.ndarray  #: ``[B, E]`` odds of those whom one of E chance edges takes away
+    landing_costs: np.ndarray  #: ``[B, E]`` their costs
 
 
 class Hops(NamedTuple):
@@ -161,6 +164,11 @@ class KeypointGraph:
         free = np.count_nonzero(~self.blocked)
         return self.max_hop * (1.0 + self.caution) * (free + 1)
 
+    @property
+    def cost_of_a_miss(self) -> float:
+        """What a goal that is missed counts when plans are compared: more than a few gaps that are bridged."""
+        return max(_COST_OF_A_MISS, 100.0 * self.longest_way)
+
     def hop_costs(self, distances: np.ndarray) -> np.ndarray:
         """What hops of these lengths cost in a plan."""
         costs = distances * (1.0 + self.caution / self.max_hop * distances) if self.caution else distances
@@ -174,11 +182,7 @@ class KeypointGraph:
         :param to_goal: ``[B, K]`` (or ``[K]``) distances from each keypoint to each goal
         :param penalties: likewise, what these last hops cost beyond their length
         """
-        to_goal = np.atleast_2d(np.asarray(to_goal, dtype=np.float64))
-        if to_goal.ndim != 2 or to_goal.shape[1] != self.n_nodes or np.isnan(to_goal).any():
-            raise ValueError(f"to_goal must be [B, {self.n_nodes}] without NaN, got {to_goal.shape}.")
-        to_goal = np.where(self.blocked | self.terminals, np.inf, to_goal)
-        last_hop = self.hop_costs(to_goal) + penalties
+        to_goal, last_hop = self.last_hops(to_goal, penalties)
         # Taken off and added at the end: a last hop far longer than the edges would drown their differences.
         offset = last_hop.min(axis=1, keepdims=True)
         offset[np.isinf(offset)] = 0.0
@@ -190,7 +194,16 @@ class KeypointGraph:
         successors[ends] = self.n_nodes
         successors[np.isinf(costs)] = -1
         trusted = self.all_trusted(np.where(ends, to_goal, lengths), successors)
-        return Routes(costs + offset, successors, np.isfinite(costs).astype(np.float64), trusted)
+        nothing = np.empty((len(costs), 0))
+        return Routes(costs + offset, successors, np.isfinite(costs).astype(np.float64), trusted, nothing, nothing)
+
+    def last_hops(self, to_goal: np.ndarray, penalties: np.ndarray | float = 0.0) -> tuple[np.ndarray, np.ndarray]:
+        """``[B, K]`` lengths and costs of the hops to each goal, inf where none is allowed; see :meth:`routes`."""
+        to_goal = np.atleast_2d(np.asarray(to_goal, dtype=np.float64))
+        if to_goal.ndim != 2 or to_goal.shape[1] != self.n_nodes or np.isnan(to_goal).any():
+            raise ValueError(f"to_goal must be [B, {self.n_nodes}] without NaN, got {to_goal.shape}.")
+        to_goal = np.where(self.blocked | self.terminals, np.inf, to_goal)
+        return to_goal, self.hop_costs(to_goal) + penalties
 
     def all_trusted(self, lengths: np.ndarray, successors: np.ndarray) -> np.ndarray:
         """``[B, K]`` whether no hop from a node to its successor and so on to the goal is beyond ``trusted_hop``."""
@@ -209,6 +222,7 @@ class KeypointGraph:
         state_to_goal: np.ndarray,
         penalties: np.ndarray | float = 0.0,
         goal_penalties: np.ndarray | float = 0.0,
+        goal_odds: np.ndarray | float = 1.0,
     ) -> Hops:
         """
         Choose the next node for each state: the keypoint or the goal by which it is surest to arrive, then cheapest.
@@ -218,17 +232,19 @@ class KeypointGraph:
         :param state_to_goal: ``[B]`` distance from each state to its own goal
         :param penalties: ``[B, K]`` what the hops to the keypoints cost beyond their length
         :param goal_penalties: ``[B]`` likewise, of the hop to the goal
+        :param goal_odds: ``[B]`` how sure that hop is
         """
         goal = self.n_nodes
         rows = np.arange(len(from_state))
         first_hop = self.hop_costs(from_state) + penalties
         costs, trusted = first_hop + routes.costs, routes.trusted & (from_state <= self.trusted_hop)
-        ranks = costs + COST_OF_A_MISS * ((1.0 - routes.odds) + ~trusted)
+        miss = self.cost_of_a_miss
+        ranks = costs + miss * ((1.0 - routes.odds) + ~trusted)
         target = ranks.argmin(axis=1)
         direct_cost, near = self.hop_costs(state_to_goal) + goal_penalties, state_to_goal <= self.trusted_hop
-        direct = direct_cost + COST_OF_A_MISS * ~near <= ranks[rows, target]
+        direct = direct_cost + miss * ((1.0 - goal_odds) + ~near) <= ranks[rows, target]
         cost = np.where(direct, direct_cost, costs[rows, target])
-        odds = np.where(direct, near, (routes.odds * trusted)[rows, target])
+        odds = np.where(direct, near * goal_odds, (routes.odds * trusted)[rows, target])
         target[direct] = goal
         lost = np.isinf(cost)
         if lost.any():

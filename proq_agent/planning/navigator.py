@@ -149,7 +149,7 @@ class Navigator:
 
     def _decide(self, achieved: np.ndarray, desired: np.ndarray) -> Decision:
         goals = self._known_goals(desired)
-        (closures, _), graph = goals.snapshot, goals.snapshot.graph
+        closures, chance = goals.snapshot
         controller = self._controller(len(achieved))
         states = controller.place(achieved)
         to_nodes, to_goal = controller.distances(states, goals.targets)
@@ -158,7 +158,10 @@ class Navigator:
             to_nodes, achieved[:, None], self.planner.points, leaving[:, None], closures.snags.to_nodes
         )
         to_goal, goal_penalties = closures.passable(to_goal, achieved, goals.places.points, leaving, goals.ahead)
-        return Decision(graph.next_hops(goals.routes, to_nodes, to_goal, penalties, goal_penalties), states, goals)
+        risks = chance.risks(achieved[:, None], self.planner.points, to_nodes)
+        goal_risks = chance.risks(achieved, goals.places.points, to_goal)
+        hops = chance.next_hops(goals.routes, to_nodes, to_goal, penalties, goal_penalties, risks, goal_risks)
+        return Decision(hops, states, goals)
 
     def _known_goals(self, desired: np.ndarray) -> _Goals:
         snapshot, single = self.planner.snapshot, len(desired) == 1
@@ -187,7 +190,8 @@ class Navigator:
             closures.snags.from_nodes[:, None],
             ahead,
         )
-        routes = snapshot.chance.routes(to_goals.T, np.transpose(penalties))
+        risks = snapshot.chance.risks(nodes.points, goals.points[:, None], to_goals.T)
+        routes = snapshot.chance.routes(to_goals.T, np.transpose(penalties), risks)
         return _Goals(snapshot, goals, ahead, routes)
 
     def _replaced(self, known: _Goals, rows: np.ndarray, new: _Goals) -> _Goals:

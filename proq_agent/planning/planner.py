@@ -58,12 +58,13 @@ class Planner:
         self.goal_map, self.settings = goal_map, settings
         self.nodes: Places = goal_map.place(points)
         # The barrier holds on average; a keypoint that ψ takes for unreachable is no place to send anyone, and one
-        # in an entrance cannot be stood on.
+        # in a portal cannot be stood on.
         barred = np.zeros(len(points), dtype=bool)
         if settings.bar_strays:
             barred[: len(keypoints)] = ~goal_map.reachable(keypoints)
         for edge in chance_edges:
-            barred[: len(keypoints)] |= edge.contains(keypoints)
+            if edge.is_portal:
+                barred[: len(keypoints)] |= edge.contains(keypoints)
         graph = KeypointGraph(
             goal_map.pairwise(self.nodes, self.nodes),
             settings.max_hop,
@@ -72,7 +73,9 @@ class Planner:
             bridges=settings.bridge_gaps,
             blocked=barred,
         )
-        self.snapshot = Snapshot(Closures(barred, self._snags(self.nodes[:0])), ChanceGraph(graph, chance_nodes))
+        self.snapshot = Snapshot(
+            Closures(barred, self._snags(self.nodes[:0])), ChanceGraph(graph, chance_nodes, points)
+        )
 
     # ------------------------------------------------------------------------------------------------- as it is now
 

@@ -12,8 +12,8 @@ from gymnasium import spaces
 from stable_baselines3.common.policies import BasePolicy
 from stable_baselines3.common.type_aliases import GymEnv, Schedule
 
-from proq_agent.chance.detection import find_unpredictable
-from proq_agent.chance.edges import ChanceEdge, cluster_chance, edges_from_dicts
+from proq_agent.chance.edges import ChanceEdge, edges_from_dicts
+from proq_agent.chance.separation import separate_chance
 from proq_agent.common.dataset import GoalDataset
 from proq_agent.common.goal_sampling import GoalBatch, GoalSampling
 from proq_agent.common.offline import OfflineAlgorithm
@@ -206,16 +206,12 @@ class ProQ(OfflineAlgorithm):
         self.chance_edges = ()
         if self.stochastic == "ignore":
             return dataset
-        rows = dataset.transition_rows
-        observations, actions, goals = (
-            array.cpu().numpy() for array in (dataset.observations, dataset.actions, dataset.achieved_goals)
-        )
         assert self.seed is not None
-        flagged = rows[find_unpredictable(observations[rows], actions[rows], observations[rows + 1], seed=self.seed)]
-        self.chance_edges = tuple(cluster_chance(goals[flagged], goals[flagged + 1]))
-        if len(flagged) and self.verbose:
-            print(f"{len(flagged)} of {len(rows)} transitions are unpredictable: {len(self.chance_edges)} chance edges")
-        return dataset.cut(flagged)
+        apart = separate_chance(dataset, self.seed)
+        self.chance_edges = apart.edges
+        if len(apart.rows) or self.verbose:
+            print(apart.summary)
+        return dataset.cut(apart.rows)
 
     def _fit(self, dataset: GoalDataset) -> None:
         if self.policy.standardise:

@@ -1,0 +1,118 @@
+"""Find the transitions that jump: changes of place far outside the dataset's ordinary steps.
+
+Jumps are looked for in goal space, coordinate by coordinate in units of its ordinary step, so that units do not matter.
+Two things must hold of them. They are larger than an exponential tail through the ordinary steps would ever reach, and
+there is a gap: hardly any change is of a size between the ordinary ones and theirs. Noise with a heavy tail, an object
+that topples now and then or a joint that is nearly constant have no gap, and are no jumps.
+
+A coordinate that switches between two values has no ordinary step, and says nothing about places. A coordinate that
+wraps (an angle) is followed across the seam.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+MIN_JUMPS = 5  # fewer are no evidence of anything
+FALSE_JUMPS = 0.01  # ordinary steps expected above the jump threshold, in the whole dataset
+MIN_EXCESS = 1.0  # a jump exceeds an ordinary step by at least another one
+MAX_BETWEEN = 0.1  # changes of t to 2t for each one above 2t, if there is a gap at t; a tail x^-2 has 3, x^-1 has 1
+MAX_BETWEEN_ALONE = 0.4  # in a single coordinate, where jumps in all directions have components of all sizes
+AT_ENDS, END = 0.9, 0.1  # a switch spends this share of the time within this part of its range from either end
+WRAPPING = 0.9  # of the jumps of a coordinate that wraps, this share leads from one end of its range to the other
+
+
+class Jumps(NamedTuple):
+    """The transitions of a dataset in goal space, and those that jump."""
+
+    rows: NDArray[np.intp]  #: transitions that jump
+    coordinates: NDArray[np.intp]  #: the coordinate in which each of these changes most, in ordinary steps
+    change: NDArray[np.floating]  #: ``[T, n]`` of every transition in ordinary steps, coordinates that tell something
+    threshold: float  #: what a jump exceeds, in one of these coordinates
+
+
+def find_jumps(goals: NDArray[np.floating], next_goals: NDArray[np.floating]) -> Jumps:
+    """
+    :param goals: Points of goal space before the transitions, ``[T, goal_dim]``.
+    :param next_goals: Points after them; no transition may span two trajectories.
+    :return: The transitions that jump, and the changes of all in ordinary steps.
+    """
+    if goals.ndim != 2 or goals.shape != next_goals.shape:
+        raise ValueError(f"goals {goals.shape} and next_goals {next_goals.shape} must both be [T, goal_dim].")
+    if len(goals) < MIN_JUMPS:
+        return Jumps(np.empty(0, dtype=np.intp), np.empty(0, dtype=np.intp), next_goals - goals, np.inf)
+    change = unwrapped_change(goals, next_goals, periods(goals, next_goals))
+    step = ordinary_step(change)
+    telling = np.flatnonzero((step > 0) & ~_is_switch(goals))
+    change = change[:, telling] / step[telling]
+    has_gap = [_gap(size, MAX_BETWEEN_ALONE) < np.inf or size.max() <= _tail_end(size) for size in np.abs(change).T]
+    telling, change = telling[has_gap], change[:, has_gap]
+    size = np.abs(change).max(axis=1, initial=0.0)
+    threshold = max(_tail_end(size), _gap(size, MAX_BETWEEN)) if len(telling) else np.inf
+    rows = np.flatnonzero(size > threshold)
+    coordinates = telling[np.abs(change[rows]).argmax(axis=1)] if len(rows) else rows
+    return Jumps(rows, coordinates, change, threshold)
+
+
+def periods(points: NDArray[np.floating], next_points: NDArray[np.floating]) -> NDArray[np.floating]:
+    """
+    :param points: ``[T, dim]`` before the transitions.
+    :param next_points: ``[T, dim]`` after them.
+    :return: ``[dim]`` the range of each coordinate that wraps, inf for the others.
+    """
+    periods = np.full(points.shape[1], np.inf)
+    for k, size in enumerate(np.abs(next_points - points).T):
+        if not size.any():
+            continue
+        end, period = _tail_end(size), np.ptp(points[:, k])
+        far = size > end
+        if far.sum() >= MIN_JUMPS and period > 2 * end and np.mean(period - size[far] < end) >= WRAPPING:
+            periods[k] = period
+    return periods
+
+
+def unwrapped_change(
+    points: NDArray[np.floating], next_points: NDArray[np.floating], periods: NDArray[np.floating]
+) -> NDArray[np.floating]:
+    """The changes ``[T, dim]``, the short way round in coordinates that wrap."""
+    change = next_points - points
+    turns = np.rint(change / periods)
+    return np.where(turns == 0, change, change - turns * np.where(np.isfinite(periods), periods, 0.0))
+
+
+def ordinary_step(change: NDArray[np.floating]) -> NDArray[np.floating]:
+    """The 90th percentile of the absolute change in each dimension, or its mean where most changes are zero."""
+    size = np.abs(change)
+    step = np.quantile(size, 0.9, axis=0)
+    return np.where(step > 0, step, size.mean(axis=0))
+
+
+def _is_switch(points: NDArray[np.floating]) -> NDArray[np.bool_]:
+    """``[dim]`` whether a coordinate hardly ever has a value between two."""
+    low, high = points.min(axis=0), points.max(axis=0)
+    end = END * (high - low)
+    return ((points <= low + end) | (points >= high - end)).mean(axis=0) >= AT_ENDS
+
+
+def _tail_end(size: NDArray[np.floating]) -> float:
+    """The size above which an exponential tail through the median and the 90th percentile holds no step."""
+    median, large = np.quantile(size, [0.5, 0.9])
+    large = large if large > 0 else size.mean()
+    tail = (large - median) / np.log(5) * np.log(0.1 * len(size) / FALSE_JUMPS)
+    # Bounded steps (speed limits, grids) have no tail, yet a contact may push a little beyond them.
+    return float(large + max(tail, MIN_EXCESS * large))
+
+
+def _gap(size: NDArray[np.floating], max_between: float) -> float:
+    """The smallest size t such that few steps are of t to 2t for those above; inf if there is none."""
+    ordered = np.sort(size)
+    t = (1.0 + MIN_EXCESS) * (np.quantile(size, 0.9) or size.mean())
+    while 2 * t < ordered[-1]:
+        between, above = -np.diff(len(size) - np.searchsorted(ordered, [t, 2 * t, np.inf]))
+        if above >= MIN_JUMPS and between <= max_between * above:
+            return float(t)
+        t *= 2**0.25
+    return np.inf

@@ -1,0 +1,93 @@
+"""In worlds with chance of many kinds, plans keep what they promise and are no worse than plans that ignore chance."""
+
+from __future__ import annotations
+
+import warnings
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+from chance_worlds import ELSEWHERE, SIDE, STEP, Square, landing_at, navigator, play
+
+from proq_agent.chance.separation import separate_chance
+
+START, GOAL = (2.0, 10.0), (18.0, 2.0)
+
+
+def everywhere(rate: float):
+    return lambda at: np.full(len(at), rate)
+
+
+def band(width: float, top: float, rate: float):
+    """Between start and goal; above its top one can pass."""
+    return lambda at: np.where((np.abs(at[:, 0] - 10.0) < width / 2) & (at[:, 1] < top), rate, 0.0)
+
+
+def disc(radius: float, rate: float):
+    return lambda at: np.where(np.linalg.norm(at - 10.0, axis=1) < radius, rate, 0.0)
+
+
+def slide(at: np.ndarray, actions: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Far on in the direction one was going."""
+    way = actions / np.maximum(np.linalg.norm(actions, axis=1, keepdims=True), 0.2)
+    return np.clip(at + STEP * rng.uniform(10.0, 20.0, (len(at), 1)) * way, 0.0, SIDE)
+
+
+def lottery(at: np.ndarray, actions: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """One of three places, one of which nobody can leave."""
+    exits = np.array([[18.0, 18.0], [18.0, 3.0], ELSEWHERE])[rng.integers(3, size=len(at))]
+    return exits + rng.uniform(-STEP, STEP, at.shape)
+
+
+class Case(NamedTuple):
+    world: Square
+    odds: float  #: of the best plan
+    steps: tuple[float, float]  #: that plans take, on average, in the case of success
+    goal: tuple[float, ...] = GOAL
+
+
+CASES = {
+    "a rare reset, everywhere": Case(Square(everywhere(0.0005), landing_at(START)), 1.0, (65, 85)),
+    "a rare trap, everywhere": Case(Square(everywhere(0.0005), landing_at(ELSEWHERE)), 0.9995**70, (65, 80)),
+    "a band that resets, with a detour": Case(Square(band(4.0, 16.0, 0.1), landing_at(START)), 1.0, (100, 135)),
+    "a trap, with a detour": Case(Square(band(4.0, 16.0, 0.1), landing_at(ELSEWHERE)), 1.0, (100, 135)),
+    "a trap, without": Case(Square(band(4.0, SIDE + 1.0, 0.1), landing_at(ELSEWHERE)), 0.9**16, (70, 100)),
+    "a band that is not worth the detour": Case(Square(band(1.0, 18.0, 0.03), landing_at(START)), 1.0, (65, 90)),
+    "ice, few slides": Case(Square(everywhere(0.05), slide), 1.0, (30, 70)),
+    "ice, many slides": Case(Square(everywhere(0.1), slide), 1.0, (20, 60)),
+    "a slow portal that one must take": Case(
+        Square(disc(1.5, 0.3), landing_at(ELSEWHERE)), 1.0, (30, 60), tuple(ELSEWHERE + 2.0)
+    ),
+    "a slow portal that one must not take": Case(
+        Square(disc(1.5, 0.3), landing_at(ELSEWHERE)), 1.0, (60, 90), (18.0, 10.0)
+    ),
+    "a portal to try again and again": Case(Square(disc(1.5, 1.0), lottery), 1.0, (80, 200), tuple(ELSEWHERE + 2.0)),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_promises_are_kept_and_chance_is_never_worse_than_ignored(name: str) -> None:
+    case, episodes, limit = CASES[name], 100, 600
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of shares above one percent
+        edges = separate_chance(case.world.walks(60_000), seed=0).edges
+    knowing, ignoring = navigator(edges), navigator()
+    assert knowing.planner.n_nodes - ignoring.planner.n_nodes <= 100
+    plan = knowing.plan(np.array(START), np.array(case.goal))
+    assert plan.probability == pytest.approx(case.odds, abs=0.05)
+    knew, ignored = (play(case.world, plans, START, case.goal, episodes, limit) for plans in (knowing, ignoring))
+    error = 3 * np.sqrt(max(case.odds * (1.0 - case.odds), 0.01) / episodes)  # three standard deviations
+    assert knew.success.mean() == pytest.approx(plan.probability, abs=error)
+    assert knew.success.mean() >= ignored.success.mean() - error
+    low, high = case.steps
+    assert low < knew.steps[knew.success].mean() < high
+
+
+def test_a_hazard_does_not_make_long_hops_trusted() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        hazard = separate_chance(CASES["a trap, with a detour"].world.walks(30_000), seed=0).edges
+        portal = separate_chance(CASES["a portal to try again and again"].world.walks(30_000), seed=0).edges
+    graphs = [navigator(edges).planner.graph for edges in ((), hazard, portal)]
+    assert [graph.trusted_hop / graph.max_hop for graph in graphs] == [1.0, 1.0, 2.0]
+    assert not graphs[1].blocked.any() and graphs[2].blocked.any()  # one can stand in a region that strikes seldom

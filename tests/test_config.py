@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import inspect
+import math
 import warnings
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from grid_maze import GridMaze
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from stable_baselines3.common.utils import LinearSchedule
@@ -17,7 +19,7 @@ from stable_baselines3.common.utils import LinearSchedule
 from proq_agent import ProQ
 from proq_agent.planning.settings import PlanningSettings
 from proq_agent.proq.policies import ProQPolicy
-from proq_agent.proq.settings import KeypointSettings
+from proq_agent.proq.settings import DistanceSettings, KeypointSettings
 from zoo.config import ABLATIONS, FOLDER, SEARCH, all_hyperparams, load_hyperparams, read_block, to_plain
 from zoo.data.catalogue import POINTMAZE_IDS
 from zoo.registry import ALGOS, algorithm
@@ -47,20 +49,47 @@ def test_every_entry_of_the_shipped_file_is_read_without_error() -> None:
         load_hyperparams(name)
 
 
-def test_the_paper_preset_is_what_the_constructors_default_to_but_for_chance() -> None:
-    kwargs, n_timesteps = load_hyperparams("pointmaze-giant-stitch-v0", "paper")
+# Every switch of a departure from the paper, in the paper's position.
+DEPARTURES: dict[str, Any] = {
+    "max_weight": math.inf,
+    "stochastic": "ignore",
+    "distance": {"floor": False, "bounded_ood": False, "far_focus": math.inf},
+    "keypoints": {"bounded": False, "barrier": True},
+    "planning": {"reach": 0.0, "caution": 0.0, "patience": None, "bridge_gaps": False, "bar_strays": False},
+    "policy_kwargs": {
+        "standardise": False,
+        "guided_actor": False,
+        "n_fourier_features": 0,
+        "classifier_coordinates": False,
+    },
+}
+
+
+def test_the_paper_preset_turns_every_departure_off() -> None:
+    given, n_timesteps = load_hyperparams("pointmaze-giant-stitch-v0", "paper")
+    kwargs = all_hyperparams("proq", given)
     assert n_timesteps == 1_000_000
-    defaults = {name: p.default for name, p in inspect.signature(ProQ).parameters.items()}
-    policy_defaults = {name: p.default for name, p in inspect.signature(ProQPolicy).parameters.items()}
-    policy_kwargs = kwargs.pop("policy_kwargs")
-    assert kwargs.pop("stochastic") == "ignore"
-    groups = {"keypoints": KeypointSettings(), "planning": PlanningSettings()}
-    for name, group in groups.items():
-        assert kwargs.pop(name).items() <= asdict(group).items() | {("start", 100_000)}  # a tenth of the updates
-    assert kwargs == {name: defaults[name] for name in kwargs}
-    assert {**policy_kwargs, "hidden_sizes": tuple(policy_kwargs["hidden_sizes"])} == {
-        name: policy_defaults[name] for name in policy_kwargs
+    for name, value in DEPARTURES.items():
+        found = kwargs[name]
+        assert (value.items() <= found.items()) if isinstance(value, dict) else found == value, name
+    assert (kwargs["map_fraction"], kwargs["actor_fraction"], kwargs["goals"]["discount"]) == (1.0, 1.0, 0.99)
+    shares = {role: {k: v for k, v in kwargs["goals"][role].items() if v} for role in ("value", "actor")}
+    assert shares == {"value": {"uniform": 1.0}, "actor": {"future": 1.0}}
+    assert kwargs["keypoints"]["start"] == 100_000  # a tenth of the updates
+    model = ProQ(**given, observation_space=GridMaze().observation_space, action_space=GridMaze().action_space)
+    assert model.policy.actor.hidden[0].in_features == 2 + 16  # observation and latents
+
+
+def test_every_switch_is_listed_with_the_departures() -> None:
+    """A new truth value is either one of these or of no matter to the paper."""
+    switches = {
+        f"{group.__name__}.{field.name}"
+        for group in (DistanceSettings, KeypointSettings, PlanningSettings)
+        for field in fields(group)
+        if field.type == "bool"
     }
+    listed = {name for part in DEPARTURES.values() if isinstance(part, dict) for name in part}
+    assert switches and {name.split(".")[1] for name in switches} <= listed
 
 
 def test_entries_fall_back_to_the_default_and_merge_anchors(tmp_path: Path) -> None:

@@ -23,8 +23,8 @@ VELOCITY = slice(4, 7)  # among the features
 def short(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(expert_training, "RANDOM_STEPS", 400)
     monkeypatch.setattr(expert_training, "REPLAY_STEPS", 1000)
-    monkeypatch.setattr("zoo.expert.SAVE_INTERVAL", 2)
-    monkeypatch.setattr("zoo.expert.MEASURED_STEPS", 20)
+    monkeypatch.setattr("zoo.data.expert_training.SAVE_INTERVAL", 2)
+    monkeypatch.setattr("zoo.data.expert_training.MEASURED_STEPS", 20)
 
 
 class Lazy(Walker):

@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 import torch as th
+from drone_logs import drone_logs
 from grid_maze import GridMaze
 from gymnasium import spaces
-from reach_env import DroneReach, fly_to_waypoints
+from gymnasium.wrappers import TimeLimit
 from stable_baselines3.common.callbacks import BaseCallback, CheckpointCallback, EvalCallback
 from stable_baselines3.common.env_util import make_vec_env
 from stable_baselines3.common.evaluation import evaluate_policy
@@ -21,6 +22,7 @@ from stable_baselines3.common.logger import configure
 from proq_agent import CRL, GCBC, GCIQL, GCIVL, HIQL, QRL, GoalDataset
 from proq_agent.common.archive import CheckpointError
 from proq_agent.common.goal_conditioned import GoalConditioned
+from zoo.worlds.drone import DroneReach
 
 SMALL: dict[str, Any] = {"batch_size": 32, "seed": 0, "device": "cpu", "policy_kwargs": {"hidden_sizes": [16, 16]}}
 LATENT: dict[str, Any] = {"policy_kwargs": {"hidden_sizes": [16, 16], "latent_dim": 16}}
@@ -234,8 +236,8 @@ def test_actions_of_another_range_are_scaled(build, walks):
 
 def test_goals_may_be_of_another_space_than_observations(variant):
     algorithm, settings = VARIANTS[variant]
-    env = DroneReach(max_steps=3)
-    model = algorithm(**SMALL | settings, env=env, dataset=fly_to_waypoints(6, 20)).learn(2, log_interval=None)
+    env = TimeLimit(DroneReach(), 3)
+    model = algorithm(**SMALL | settings, env=env, dataset=drone_logs(1)).learn(2, log_interval=None)
     assert model.policy.observation_dim == 9 and model.policy.goal_dim == 3
     rewards, _ = evaluate_policy(model, model.get_env(), n_eval_episodes=2, return_episode_rewards=True)
     assert len(rewards) == 2

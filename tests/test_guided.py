@@ -8,12 +8,13 @@ import numpy as np
 import pytest
 import torch as th
 from conftest import TINY
+from drone_logs import drone_logs
 from grid_maze import GridMaze
-from reach_env import DroneReach, fly_to_waypoints
 
 from proq_agent import CRL, GCBC, GCIQL, GCIVL, HIQL, QRL, ProQ
 from proq_agent.common.evaluation import NO_TASK, evaluate_tasks
 from wrappers import KeypointGoal
+from zoo.worlds.drone import DroneReach
 
 SMALL: dict[str, Any] = {"batch_size": 16, "seed": 0, "device": "cpu", "policy_kwargs": {"hidden_sizes": [16]}}
 
@@ -116,6 +117,6 @@ def test_sampled_actions_repeat_with_the_agents_generator(model, walks):
 
 
 def test_goals_of_another_space_are_refused(model):
-    drone = GCBC(**SMALL, env=DroneReach(), dataset=fly_to_waypoints(2, 5))
+    drone = GCBC(**SMALL, env=DroneReach(), dataset=drone_logs(1))
     with pytest.raises(ValueError, match=r"goals have shape \(3,\), those of the map \(2,\)"):
         model.guide(drone)

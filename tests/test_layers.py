@@ -13,7 +13,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 PACKAGES = ("proq_agent", "wrappers", "zoo")
-COMMANDS = ("train", "enjoy", "benchmark", "optimize", "plots", "generate", "bench")
+COMMANDS = ("train", "enjoy", "benchmark", "optimize", "plots", "generate", "bench", "expert")
 LONGEST_CHAIN = 8  # modules
 # From the bottom to the top, where the longest prefix counts. Modules of a layer may import each other, without cycles.
 LAYERS = (
@@ -22,7 +22,7 @@ LAYERS = (
     ("proq_agent.planning",),
     ("proq_agent",),  # the algorithms, and the package that names them
     ("wrappers",),
-    ("zoo.data",),
+    ("zoo.data", "zoo.worlds"),
     ("zoo.registry", "zoo.cli", "zoo.schema", "zoo.config"),
     ("zoo.figures",),
     ("zoo.runs",),

@@ -237,7 +237,7 @@ def test_only_the_generator_imports_behaviours_and_only_to_generate() -> None:
             assert not importing.search(path.read_text()), f"{path} imports a behaviour"
     knows_mazes = [p.stem for p in (root / "zoo").rglob("*.py") if "zoo.data.maze import" in p.read_text()]
     assert sorted(knows_mazes) == ["antmaze", "pointmaze"]
-    code = "import sys, zoo.train, zoo.enjoy, zoo.benchmark; from zoo.data.tasks import task_envs; print(*sys.modules)"
+    code = "import sys, zoo.runs.training, zoo.runs.episodes, zoo.benchmarking.grid, zoo.data.load; print(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
     assert "zoo.data.generation" in loaded and not [name for name in loaded if re.fullmatch(importing.pattern, name)]
     assert not [name for name in loaded if name.startswith("zoo.worlds.")]

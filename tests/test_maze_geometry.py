@@ -5,6 +5,7 @@ import pytest
 
 from wrappers import make_goal_env
 from zoo.data.generation import generate
+from zoo.data.tasks import make_task_env
 from zoo.figures.maze_geometry import MazeGeometry
 
 
@@ -45,7 +46,7 @@ def test_shortest_walk_in_the_open_is_the_longer_axis():
 
 
 def test_a_maze_of_text_has_walls_where_its_data_have_none():
-    maze = MazeGeometry.of_env_id("proq/SpiralMaze-v0")
+    maze = MazeGeometry.of_spare_env(make_task_env("proq/SpiralMaze-v0"))
     points = generate("proq/SpiralMaze-v0", episodes=5)["train"]["observations"]
     apart = np.abs(points[:, None] - maze.wall_centres()).max(axis=-1)
     assert apart.min() > maze.unit / 2 + 0.69 and maze.walls.shape == (9, 9)  # a ball's radius from the walls
@@ -94,7 +95,7 @@ def test_a_walk_around_corners_in_the_real_maze_is_possible_and_not_much_longer(
 
 
 def test_portals_are_obstacles_for_the_shortest_walk():
-    maze = MazeGeometry.of_env_id("pointmaze-teleport-v0")
+    maze = MazeGeometry.of_spare_env(make_task_env("pointmaze-teleport-v0"))
     assert maze is not None and len(maze.entrances) == 2 and len(maze.exits) == 3
     beyond = np.array(maze.entrances[0])
     assert maze.shortest_steps(beyond, np.array([0.0, 0.0])) == np.inf

@@ -17,6 +17,7 @@ from tiny_goal import TINY, tiny_arrays, tiny_model
 import zoo
 from proq_agent import GoalDataset, ProQ
 from proq_agent.chance.edges import ChanceEdge
+from zoo.data.tasks import make_task_env
 from zoo.figures.canvas import draw_walls, saved_figure
 from zoo.figures.curves import Curve, mean_and_band
 from zoo.figures.learned_map import LearnedMap, in_plane
@@ -83,13 +84,15 @@ def test_drawing_changes_neither_agent_nor_matplotlib(model, tmp_path):
 
 def test_walls_are_part_of_the_picture(model, tmp_path):
     draw_map(model, tmp_path / "plain.png")
-    draw_map(model, tmp_path / "maze.png", MazeGeometry.of_env_id("pointmaze-medium-navigate-v0"))
+    draw_map(model, tmp_path / "maze.png", MazeGeometry.of_spare_env(make_task_env("pointmaze-medium-navigate-v0")))
     assert (tmp_path / "plain.png").read_bytes() != (tmp_path / "maze.png").read_bytes()
 
 
 def test_the_legend_names_what_is_drawn_and_nothing_else(model, tmp_path):
     draw_map(model, tmp_path / "plain.svg")
-    draw_map(model, tmp_path / "teleport.svg", env_id="pointmaze-teleport-navigate-v0")
+    draw_map(
+        model, tmp_path / "teleport.svg", MazeGeometry.of_spare_env(make_task_env("pointmaze-teleport-navigate-v0"))
+    )
     draw_comparison(model, tmp_path / "panels.svg", 2)
     plain, teleport, panels = (
         (tmp_path / f"{name}.svg").read_text(encoding="utf-8") for name in ("plain", "teleport", "panels")

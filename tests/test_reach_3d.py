@@ -4,23 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from drone_logs import DRONE, drone_logs
 from gymnasium.utils.env_checker import check_env
 from stable_baselines3.common.env_checker import check_env as check_sb3_env
 from stable_baselines3.common.utils import LinearSchedule
 
-from proq_agent import GoalDataset, ProQ
+from proq_agent import ProQ
 from proq_agent.common.evaluation import NO_TASK, evaluate_tasks
-from zoo.data.catalogue import WORLDS
-from zoo.data.generation import generate
 from zoo.data.tasks import make_task_env
 from zoo.worlds.drone import DroneReach, advance, at_rest, free_points, is_free
-
-DRONE = "proq/Drone-v0"
-
-
-def logs() -> GoalDataset:
-    arrays = generate(DRONE)["train"]
-    return GoalDataset(arrays["observations"], arrays["actions"], arrays["terminals"], goal=WORLDS[DRONE].goal)
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")  # the checker would like a registered id
@@ -52,7 +44,7 @@ def test_momentum_carries_a_drone_on() -> None:
 def test_the_agent_reaches_goals_in_three_dimensions() -> None:
     model = ProQ(
         env=make_task_env(DRONE),
-        dataset=logs(),
+        dataset=drone_logs(),
         learning_rate=LinearSchedule(1e-3, 5e-5, 1.0),
         batch_size=256,
         n_keypoints=200,  # a volume takes more of them than a plane

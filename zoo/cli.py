@@ -20,9 +20,8 @@ from pathlib import Path
 from typing import Any
 
 from zoo.data.catalogue import DEFAULT_DATASET_DIR, SOURCES
-from zoo.registry import ALGOS, DEFAULT_ALGO
+from zoo.registry import ALGOS, DEFAULT_ALGO, PRESETS
 
-PRESETS = ("tuned", "paper")
 DEFAULT_LOG_FOLDER = Path("logs")
 INTERRUPTED = 130  # the shell's exit code for Ctrl-C
 # Options of RL Zoo that are something else here, and what to do instead.

@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from zoo.cli import PRESETS
-from zoo.registry import DEFAULT_ALGO, algorithm
+from zoo.registry import DEFAULT_ALGO, PRESETS, algorithm
 from zoo.schema import Schema, convert, schema_of, to_plain, unknown, with_defaults
 
 if TYPE_CHECKING:

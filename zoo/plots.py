@@ -30,9 +30,10 @@ def _agent(args: argparse.Namespace) -> OfflineAlgorithm:
 
 
 def _maze(env_id: str | None) -> MazeGeometry | None:
+    from zoo.data.tasks import make_task_env
     from zoo.figures.maze_geometry import MazeGeometry
 
-    return MazeGeometry.of_env_id(env_id) if env_id else None
+    return MazeGeometry.of_spare_env(make_task_env(env_id)) if env_id else None
 
 
 def _map(args: argparse.Namespace) -> None:

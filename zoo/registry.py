@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from proq_agent.common.offline import OfflineAlgorithm
 
 DEFAULT_ALGO = "proq"
+PRESETS = ("tuned", "paper")  # entries that every algorithm has settings for
 ALGOS: dict[str, str] = {  # name -> module:class
     "proq": "proq_agent.proq:ProQ",
     "gcbc": "proq_agent.gcbc:GCBC",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import gymnasium as gym
 import numpy as np
@@ -11,7 +11,8 @@ import torch as th
 from gymnasium import spaces
 from stable_baselines3.common.vec_env import VecNormalize
 
-from proq_agent.common.dataset import GoalDataset
+if TYPE_CHECKING:
+    from proq_agent.common.dataset import GoalDataset
 
 GOAL_KEYS = ("observation", "achieved_goal", "desired_goal")
 

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import copy
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from proq_agent.planning.goal_map import Controller, Places
 from proq_agent.planning.graph import Hops, Routes
-from proq_agent.planning.planner import Planner, Snapshot
 from proq_agent.planning.progress import Progress, watch
 from proq_agent.planning.snags import Ahead
+
+if TYPE_CHECKING:
+    from proq_agent.planning.planner import Planner, Snapshot
 
 
 class Plan(NamedTuple):

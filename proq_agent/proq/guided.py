@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch as th
 
 from proq_agent.common.spaces import check_observation
-from proq_agent.planning.navigator import Navigator
+
+if TYPE_CHECKING:
+    from proq_agent.planning.navigator import Navigator
 
 
 class GuidedController:

@@ -62,6 +62,9 @@ def ablation_table(groups: Sequence[Group]) -> str:
         "deterministic": lambda g: _rate(g, "success_deterministic"),
         "keypoints in free cells": lambda g: _mean(100.0 * g.over_tasks("keypoints_free"), "{:.1f}"),
         "correlation of d with the geodesic": lambda g: _mean(g.over_tasks("distance_correlation"), "{:.3f}"),
+        "d / geodesic": lambda g: _mean(g.over_tasks("distance_ratio"), "{:.2f}"),
+        "false shortcuts": lambda g: _mean(100.0 * g.over_tasks("false_shortcuts"), "{:.1f}"),
+        "ψ against free space (IoU)": lambda g: _mean(g.over_tasks("psi_iou"), "{:.2f}"),
     }
     return f"{_markdown(columns, groups)}\n{_notes(groups)}"
 

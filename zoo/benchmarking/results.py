@@ -30,6 +30,7 @@ class Result:
     :param train_seconds: wall clock, with ``jobs`` runs side by side on ``cores`` cores
     :param keypoints_free: share of the keypoints in free cells, see :mod:`zoo.figures.map_quality`
     :param distance_correlation: of the learned distance with the true one, see :mod:`zoo.figures.map_quality`
+    :param distance_ratio: and so on, likewise; empty in older files
     :param settings: hash of all that determines the results but the data; a run with another one is another run
     :param command: repeats the run
     :param algo: name of the algorithm; older files, which do not tell, are of the only one that there was
@@ -59,6 +60,11 @@ class Result:
     versions: str
     commit: str | None
     algo: str = DEFAULT_ALGO
+    distance_ratio: float | None = None
+    false_shortcuts: float | None = None
+    psi_iou: float | None = None
+    psi_data_iou: float | None = None
+    data_iou: float | None = None
 
 
 def write_results(path: Path, results: Sequence[Result]) -> None:

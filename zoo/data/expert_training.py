@@ -12,12 +12,16 @@ The reward is the distance along the direction that the ant was told. Three thin
 from __future__ import annotations
 
 import math
+import sys
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch as th
 from torch import nn
+from tqdm import tqdm
 
+from proq_agent.common.files import atomic_file
 from zoo.data.ant import (
     ACTION_DIM,
     ACTION_INDEX,
@@ -26,6 +30,7 @@ from zoo.data.ant import (
     FEATURE_INDEX,
     FEATURE_SIGN,
     LAYERS,
+    WALKER_PATH,
     Walker,
     ant_features,
     leg_actions,
@@ -33,8 +38,10 @@ from zoo.data.ant import (
     world_axes,
 )
 from zoo.data.expert_networks import Actor, Critics
-from zoo.data.flat_floor import FlatFloor
+from zoo.data.flat_floor import FlatFloor, measure
 
+SAVE_INTERVAL = 5_000  # updates
+MEASURED_STEPS = 10_000  # while it trains
 BATCH_SIZE = 256
 LEARNING_RATE = 3e-4
 ANNEALED = 0.2  # share of the updates, at the end, in which the learning rate falls to zero
@@ -230,3 +237,43 @@ class WalkerTraining:
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
+
+
+def describe_walker(walker: Walker, n_steps: int) -> str:
+    """One line: how fast it is, and how often it falls."""
+    speed, falls = measure(walker, n_steps)
+    return f"{speed:.4f} units a step under action noise 0.2, {falls} falls in {n_steps} steps"
+
+
+def measure_walker(path: Path | None = None) -> str:
+    """
+    Measure a walker for long.
+
+    :param path: its weights; the shipped ones by default
+    """
+    return describe_walker(Walker.load(path or WALKER_PATH), 10 * MEASURED_STEPS)
+
+
+def train_walker(path: Path, updates: int, seed: int) -> None:
+    """
+    Train a walker, or go on with its training, and save it now and then.
+
+    :param path: weights, an ``.npz``; the state of the training goes beside it, as ``.pt``
+    :param updates: in all
+    :param seed: of all randomness
+    """
+    state = path.with_suffix(".pt")
+    training = WalkerTraining(updates, seed)
+    if state.exists():
+        training.load_state_dict(th.load(state, weights_only=True))
+        print(f"{state}: resumed after {training.updates} updates", flush=True)
+    with tqdm(total=updates, initial=training.updates, unit="update", disable=None) as bar:
+        while training.updates < updates:
+            training.advance()
+            bar.update()
+            if training.updates % SAVE_INTERVAL == 0 or training.updates == updates:
+                training.walker().save(path)
+                with atomic_file(state) as file:
+                    th.save(training.state_dict(), file)
+                bar.write(f"{training.updates} updates: {describe_walker(training.walker(), MEASURED_STEPS)}")
+                sys.stdout.flush()

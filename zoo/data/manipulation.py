@@ -13,7 +13,7 @@ from ogbench.manipspace.oracles.plan.cube_plan import CubePlanOracle
 from ogbench.manipspace.oracles.plan.drawer_plan import DrawerPlanOracle
 from ogbench.manipspace.oracles.plan.window_plan import WindowPlanOracle
 
-from wrappers.global_random import PrivateGlobalRandom
+from wrappers.goal_dict import PrivateGlobalRandom
 
 ORACLES = {"cube": CubePlanOracle, "button": ButtonPlanOracle, "drawer": DrawerPlanOracle, "window": WindowPlanOracle}
 # Official: how far the cube may go to the sides outside of the drawer, which keeps it at these heights.

@@ -16,8 +16,6 @@ from scipy.sparse import csr_array
 from scipy.sparse.csgraph import dijkstra
 from scipy.spatial import KDTree
 
-from zoo.data.tasks import make_task_env
-
 NODES_PER_STEP = 2  # resolution of the grid that walks are measured on
 
 
@@ -86,14 +84,12 @@ class MazeGeometry:
         return None
 
     @classmethod
-    def of_env_id(cls, env_id: str) -> MazeGeometry | None:
+    def of_spare_env(cls, env: gym.Env) -> MazeGeometry | None:
         """
-        The layout of an environment by name.
+        The layout of an environment that was made for this alone, and is closed.
 
-        :param env_id: as for :func:`zoo.data.tasks.make_task_env`
         :return: None if it is no maze
         """
-        env = make_task_env(env_id)
         try:
             return cls.of_env(env)
         finally:

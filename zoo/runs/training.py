@@ -22,7 +22,7 @@ from proq_agent.common.callbacks import ProgressBar, StopOnSignal, TaskEvalCallb
 from proq_agent.common.evaluation import NO_TASK, EnvPool, evaluate_both
 from zoo.cli import print_table
 from zoo.config import N_TIMESTEPS, hyperparams_of
-from zoo.data.tasks import task_envs
+from zoo.data.tasks import make_task_env, task_envs
 from zoo.figures.learned_map import has_map
 from zoo.figures.maps import draw_map
 from zoo.figures.maze_geometry import MazeGeometry
@@ -213,7 +213,7 @@ class TrainingRun:
             self._draw_map()
 
     def _draw_map(self) -> None:
-        draw_map(self.model, self.folder.map, MazeGeometry.of_env_id(self.env_id))
+        draw_map(self.model, self.folder.map, MazeGeometry.of_spare_env(make_task_env(self.env_id)))
         if self.tracker:
             self.tracker.log_image("map", self.folder.map)
         if self.options.verbose:

@@ -13,8 +13,10 @@ import torch as th
 
 from zoo.bench import SECTIONS as NAMES
 from zoo.bench import main
-from zoo.benchmarking.costs import SECTIONS, build, matrix_products, walks
+from zoo.benchmarking.costs import SECTIONS
 from zoo.benchmarking.timing import Stopwatch, interleaved, ratio
+from zoo.benchmarking.update_costs import build, build_proq, matrix_products, walks
+from zoo.registry import ALGOS
 
 
 def test_every_section_is_printed_with_its_targets(capsys: pytest.CaptureFixture[str]) -> None:
@@ -60,23 +62,47 @@ def test_a_stopwatch_counts_the_outermost_function_and_puts_everything_back() ->
     assert Work.inner is before
 
 
-def test_matrix_products_are_those_of_the_layers(monkeypatch: pytest.MonkeyPatch) -> None:
-    model = build("paper", quick=True, dataset=walks(quick=True))
-    products = matrix_products(model)
-    shapes: list[tuple[int, int, int]] = []
-    real = th.mm
+def shapes_of(products, monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, ...]]:
+    """Rows, inner dimension and columns of each product, after the number of heads if there are some."""
+    shapes: list[tuple[int, ...]] = []
+    real = th.matmul
 
     def seen(a: th.Tensor, b: th.Tensor) -> th.Tensor:
-        shapes.append((*a.shape, b.shape[1]))
+        shapes.append((*a.shape, b.shape[-1]))
         return real(a, b)
 
-    monkeypatch.setattr(th, "mm", seen)
+    monkeypatch.setattr(th, "matmul", seen)
     products()
+    monkeypatch.undo()
+    return shapes
+
+
+def test_matrix_products_are_those_of_the_layers(monkeypatch: pytest.MonkeyPatch) -> None:
+    shapes = shapes_of(matrix_products(build_proq("paper", quick=True)), monkeypatch)
     classifier = (3 * 16, 16, 1)  # data, between and beyond: three times the batch of 16, hidden width 16, one output
     assert classifier in shapes
-    assert (1, 3 * 16, 16) in shapes and (3 * 16, 1, 16) in shapes  # gradients by its weights and by its inputs
+    assert {(1, 3 * 16, 16), (16, 3 * 16, 1)} & set(shapes)  # the gradient by its weights
+    assert (3 * 16, 1, 16) in shapes  # and by its inputs
     keypoints = (8, 16, 1)  # for the keypoints only the gradient by the inputs
-    assert keypoints in shapes and (8, 1, 16) in shapes and (1, 8, 16) not in shapes
+    assert keypoints in shapes and (8, 1, 16) in shapes and not {(1, 8, 16), (16, 8, 1)} & set(shapes)
+
+
+def test_matrix_products_of_ensembles_are_counted_once_forward_and_twice_backward(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    shapes = shapes_of(matrix_products(build("gcivl", "paper", quick=True)), monkeypatch)
+    hidden = (2, 16, 16, 16)  # two values, batch, and width of both layers are 16
+    # Forward: one that learns, and four that do not. Backward: by the weights, and by the inputs.
+    assert shapes.count(hidden) == 5 + 2
+    assert shapes.count((1, 16, 16, 16)) == 1 + 2  # the actor's
+
+
+def test_every_other_algorithm_is_measured(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--quick", "--only", "algorithms"]) == 0
+    out = " ".join(capsys.readouterr().out.split())
+    for name in ALGOS:
+        assert (f"{name}: updates a second (batch 16)" in out) == (name != "proq")
+    assert out.count("<= 1.4x") == len(ALGOS) - 1
 
 
 def test_the_walks_stay_in_their_square() -> None:

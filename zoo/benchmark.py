@@ -3,6 +3,7 @@ Train and evaluate a grid of algorithms, datasets and seeds, several runs side b
 
     python -m zoo.benchmark
     python -m zoo.benchmark --env pointmaze-teleport-stitch-v0 --variant ignore stochastic:ignore
+    python -m zoo.benchmark --algo gcbc gcivl hiql --keypoints
     python -m zoo.benchmark --report
 
 A run that is done has a CSV in ``<out>/<algo>/runs`` and is not repeated; one of other settings, code or data is never
@@ -24,6 +25,7 @@ from zoo.cli import (
     add_common_arguments,
     add_dataset_arguments,
     add_hyperparameter_arguments,
+    add_keypoints_argument,
     check_at_least_one,
     given_options,
     run,
@@ -76,6 +78,7 @@ def build_parser() -> argparse.ArgumentParser:
         metavar=("NAME", "KEY:VALUE"),
         help="run the grid with these changes, under this name; give it again for another variant",
     )
+    add_keypoints_argument(group)
     group.add_argument("--ablation", action="store_true", help=f"the ablations of {ABLATION_ENV}, to <out>/ablation")
     add_hyperparameter_arguments(group)
     group.add_argument("-n", "--n-timesteps", type=int, metavar="N", help="updates (default: the preset's)")
@@ -117,7 +120,7 @@ def _run(args: argparse.Namespace, out: Path) -> None:
     variants = {name: tuple(overrides) for name, *overrides in args.variant or ()}
     if len(variants) < len(args.variant or ()):
         raise ValueError("two variants have the same name")
-    everywhere = ("episodes", "preset", "conf_file", "n_timesteps", "dataset_path", "dataset_source")
+    everywhere = ("episodes", "preset", "conf_file", "n_timesteps", "keypoints", "dataset_path", "dataset_source")
     this_machine = ("log_folder", "device", "num_threads", "dataset_dir", "verbose")
     grid = Grid(
         algos=tuple(dict.fromkeys(args.algo)),
@@ -141,6 +144,7 @@ def _run(args: argparse.Namespace, out: Path) -> None:
         ablation=args.ablation,
         repeat=given_options(build_parser(), args, everywhere),
         here=given_options(build_parser(), args, this_machine),
+        keypoints=args.keypoints,
         side_by_side=args.side_by_side,
         verbose=args.verbose,
     )

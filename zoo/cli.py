@@ -171,6 +171,18 @@ def add_agent_arguments(parser: argparse.ArgumentParser) -> None:
     which.add_argument("--agent", type=Path, metavar="FILE", help="an agent file from anywhere")
 
 
+def add_keypoints_argument(group: argparse._ArgumentGroup) -> None:
+    """Add ``--keypoints``, see :func:`zoo.runs.agents.load_map`."""
+    group.add_argument(
+        "--keypoints",
+        nargs="?",
+        const="",
+        metavar="FILE",
+        help="follow the plan of this ProQ agent (without FILE: the one shipped for --env) instead of heading straight "
+        "for the goal",
+    )
+
+
 def agent_options(args: argparse.Namespace) -> dict[str, Any]:
     """The options of :func:`add_agent_arguments`, as arguments of :class:`zoo.runs.agents.AgentChoice`."""
     return {

@@ -15,6 +15,7 @@ from zoo.cli import (
     ENVIRONMENT_HABITS,
     add_agent_arguments,
     add_common_arguments,
+    add_keypoints_argument,
     agent_options,
     check_at_least_one,
     run,
@@ -31,6 +32,7 @@ def build_parser() -> argparse.ArgumentParser:
     group = parser.add_argument_group("episodes")
     group.add_argument("--n-episodes", type=int, default=5, metavar="N", help="task after task (default: %(default)s)")
     group.add_argument("--task", type=int, metavar="K", help="only this task of the environment")
+    add_keypoints_argument(group)
     acting = group.add_mutually_exclusive_group()
     acting.add_argument("--deterministic", action="store_true", help="act by the mean of the actor's distribution")
     acting.add_argument("--stochastic", action="store_true", help="sample from it, as predict does (the default)")
@@ -62,6 +64,7 @@ def enjoy(args: argparse.Namespace) -> None:
         task=args.task,
         seed=args.seed,
         deterministic=args.deterministic,
+        keypoints=args.keypoints,
         plot=args.plot,
         video=args.video,
         fps=args.fps,

@@ -14,7 +14,6 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
-from unittest.mock import patch
 
 import numpy as np
 import torch as th
@@ -22,28 +21,17 @@ from gymnasium import spaces
 from scipy.sparse.csgraph import floyd_warshall
 from stable_baselines3.common.utils import ConstantSchedule
 from stable_baselines3.sac.policies import MultiInputPolicy
-from torch import nn
 
-import proq_agent.proq.proq
-from proq_agent.common.dataset import GoalDataset
 from proq_agent.common.evaluation import TaskResults, evaluate_tasks
-from proq_agent.common.goal_sampling import GoalSampling
-from proq_agent.common.settings import changed
 from proq_agent.planning.graph import KeypointGraph
-from proq_agent.proq.proq import ProQ
 from proq_agent.quasimetric.iqe import iqe
-from proq_agent.quasimetric.multipliers import Multipliers
-from zoo.benchmarking.timing import Stopwatch, interleaved, ratio, shown
-from zoo.cli import PRESETS, print_table
-from zoo.config import load_hyperparams
+from zoo.benchmarking.timing import interleaved, ratio, shown
+from zoo.benchmarking.update_costs import Row, bench_algorithms, bench_updates, build_proq, update, walks
+from zoo.cli import print_table
 from zoo.data.tasks import make_task_env, task_envs
 from zoo.runs.agents import shipped_agent
 
 HEADER = ("", "measured", "target")
-Row = tuple[str, str, str]
-
-# For tests: everything is done, nothing of it is worth a number.
-QUICK = ("batch_size:16", "keypoints.n:8", "policy_kwargs.hidden_sizes:[16, 16]", "policy_kwargs.n_components:4")
 
 
 def measure(names: Sequence[str], quick: bool = False) -> None:
@@ -86,121 +74,17 @@ def bench_quasimetric(quick: bool) -> list[Row]:
     return rows
 
 
-# ---- training ------------------------------------------------------------------------------------------
-
-
-def walks(quick: bool, seed: int = 0) -> GoalDataset:
-    """Random walks in a square, as many rows as a PointMaze dataset has."""
-    trajectories, rows = (10, 50) if quick else (1000, 1001)
-    rng = np.random.default_rng(seed)
-    actions = rng.uniform(-1.0, 1.0, size=(trajectories, rows, 2)).astype(np.float32)
-    way = rng.uniform(-10.0, 10.0, size=(trajectories, 1, 2)) + 0.2 * np.cumsum(actions, axis=1)
-    position = 20.0 - np.abs((way + 20.0) % 80.0 - 40.0)  # reflected at the walls
-    terminals = np.tile(np.arange(rows) == rows - 1, trajectories)
-    return GoalDataset(position.reshape(-1, 2), actions.reshape(-1, 2), terminals)
-
-
-def build(preset: str, quick: bool, dataset: GoalDataset | None = None) -> ProQ:
-    """An agent with a preset's settings, whose keypoints move from the first update on."""
-    hyperparams, _ = load_hyperparams("default", preset, overrides=QUICK if quick else ())
-    hyperparams = changed(hyperparams, {"keypoints": {"start": 0}, "stochastic": "ignore"})
-    model = ProQ(dataset=dataset or walks(quick), seed=0, device="cpu", **hyperparams)
-    model._total_timesteps = 10_000
-    return model
-
-
-def update(model: ProQ, times: int = 1) -> None:
-    """Updates without the callbacks and logs of ``learn``."""
-    for _ in range(times):
-        model.train()
-        model.num_timesteps += 1
-
-
-def bench_updates(quick: bool) -> list[Row]:
-    """Updates a second, where the time goes, and the paper's update against its matrix products alone."""
-    rows: list[Row] = []
-    dataset = walks(quick)
-    for preset in PRESETS:
-        model = build(preset, quick, dataset)
-        times = 4 if quick else {"tuned": 200, "paper": 4}[preset]
-        update(model, model.keypoints.freq)
-        model.num_timesteps, model._total_timesteps = 0, times  # a whole training, in which map and actor take turns
-        watch = Stopwatch()
-        begun = time.perf_counter()
-        with watch.watching(
-            sampling=(GoalSampling, "sample"),
-            backward=(th.Tensor, "backward"),
-            optimiser=(th.optim.Adam, "step"),
-            multipliers=(Multipliers, "update"),
-            keypoints=(proq_agent.proq.proq, "move_keypoints"),
-        ):
-            update(model, times)
-        total = time.perf_counter() - begun
-        target = ">= 40 on two cores" if preset == "tuned" else ""
-        rows.append((f"{preset}: updates a second (batch {model.batch_size})", f"{times / total:.3g}", target))
-        shares = {"forward, losses and the rest": total - sum(watch.seconds.values())} | watch.seconds
-        rows += [(f"  {name}", f"{share / total:.1%}", "") for name, share in shares.items()]
-    model.num_timesteps, model._total_timesteps = 0, 10_000
-    products = matrix_products(model)
-    seconds = interleaved({"update": partial(update, model), "products": products}, 2 if quick else 5)
-    slower = f"{ratio(seconds, 'update', 'products'):.2f}x"
-    return [*rows, ("paper: an update / its matrix products alone", slower, "<= 1.3x")]
-
-
-def matrix_products(model: ProQ) -> Callable[[], None]:
-    """
-    The matrix products of one update's linear layers, forward and backward, and nothing else.
-
-    :param model: updated once, to see the shapes; its keypoints must move in that update
-    """
-    forward: list[tuple[th.Tensor, th.Tensor]] = []
-    backward: list[tuple[th.Tensor, th.Tensor]] = []
-    for_keypoints = False  # which differentiates by its inputs alone
-
-    def see(layer: nn.Module, inputs: tuple[th.Tensor, ...], output: th.Tensor) -> None:
-        assert isinstance(layer, nn.Linear)
-        x, weight = inputs[0].detach().flatten(0, -2), layer.weight.detach()
-        gradient = th.randn_like(output).flatten(0, -2).detach()
-        forward.append((x, weight.T))
-        if output.requires_grad and not for_keypoints:
-            backward.append((gradient.T, x))
-        if inputs[0].requires_grad:
-            backward.append((gradient, weight))
-
-    move = proq_agent.proq.proq.move_keypoints
-
-    def moving(*args: Any, **kwargs: Any) -> Any:
-        nonlocal for_keypoints
-        for_keypoints = True
-        try:
-            return move(*args, **kwargs)
-        finally:
-            for_keypoints = False
-
-    hooks = [m.register_forward_hook(see) for m in model.policy.modules() if isinstance(m, nn.Linear)]
-    with patch.object(proq_agent.proq.proq, "move_keypoints", moving):
-        update(model)
-    for hook in hooks:
-        hook.remove()
-
-    def products() -> None:
-        for a, b in (*forward, *backward):
-            th.mm(a, b)
-
-    return products
-
-
 # ---- acting --------------------------------------------------------------------------------------------
 
 
 def bench_predict(quick: bool) -> list[Row]:
     """One observation with an unchanged goal against SB3's SAC policy; a batch against single calls."""
-    model = build("tuned", quick)
+    model = build_proq("tuned", quick)
     update(model, 4 if quick else 300)  # distances as far apart as a trained map's
     assert isinstance(model.observation_space, spaces.Dict)
     sac = MultiInputPolicy(
         model.observation_space,
-        model.action_space,  # type: ignore[arg-type]
+        model.action_space,
         ConstantSchedule(1e-3),
         net_arch=list(model.policy_kwargs["hidden_sizes"]),
     )
@@ -310,6 +194,7 @@ def bench_memory(quick: bool) -> list[Row]:
 SECTIONS: dict[str, tuple[str, Callable[[bool], list[Row]]]] = {
     "quasimetric": ("Quasimetric", bench_quasimetric),
     "updates": ("Training", bench_updates),
+    "algorithms": ("The other algorithms, at OGBench's sizes", bench_algorithms),
     "predict": ("Acting", bench_predict),
     "evaluation": ("Evaluation", bench_evaluation),
     "goals": ("Planning", bench_goals),

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 
 PROG = "python -m zoo.benchmark"
+KEYPOINTS_VARIANT = "keypoints"
 
 
 @dataclass(frozen=True)
@@ -44,6 +45,7 @@ class Grid:
     :param ablation: the algorithm's ablations besides the variants, and their table
     :param repeat: options that repeat a run on any machine
     :param here: further options for processes on this one
+    :param keypoints: whose plan the agents follow, see :func:`~zoo.runs.agents.load_map`; None for nobody's
     :param side_by_side: runs that share the machine, for the record
     :param verbose: 0 for no output
     """
@@ -62,6 +64,7 @@ class Grid:
     ablation: bool = False
     repeat: Sequence[str] = ()
     here: Sequence[str] = ()
+    keypoints: str | None = None
     side_by_side: int = 1
     verbose: int = 1
 
@@ -85,7 +88,7 @@ class Grid:
         for name in variants:
             if not re.fullmatch(r"[\w.=-]+", name):
                 raise ValueError(f"--variant {name}: give a name of letters, digits and . = - _ first, then KEY:VALUE")
-        return variants or {DEFAULT_VARIANT: ()}
+        return variants or {DEFAULT_VARIANT if self.keypoints is None else KEYPOINTS_VARIANT: ()}
 
     def _run(self, algo: str, env: str, seed: int, variant: str, own: tuple[str, ...]) -> BenchmarkRun:
         overrides = (*self.shared.overrides, *own)
@@ -98,6 +101,7 @@ class Grid:
             out=self.out,
             log_folder=self.log_folder,
             command=shlex.join(command),
+            keypoints=self.keypoints,
             side_by_side=self.side_by_side,
             verbose=self.verbose,
         )

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from proq_agent.common.offline import OfflineAlgorithm
 
 # What learns, acts, evaluates and makes data; commands, tables and pictures may change.
 CODE = ("proq_agent", "wrappers", "zoo/data")
@@ -15,6 +19,13 @@ CODE = ("proq_agent", "wrappers", "zoo/data")
 def digest(*parts: Any) -> str:
     """A short hash of plain values."""
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:12]
+
+
+def agent_digest(model: OfflineAlgorithm) -> str:
+    """A short hash of an agent, as it acts."""
+    file = io.BytesIO()
+    model.save(file, exclude=["training"])
+    return hashlib.sha256(file.getvalue()).hexdigest()[:12]
 
 
 @cache

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from proq_agent.common.evaluation import evaluate_both
-from zoo.benchmarking.identity import code_version, digest
+from zoo.benchmarking.identity import agent_digest, code_version, digest
 from zoo.benchmarking.results import Result, read_results, write_results
 from zoo.benchmarking.side_by_side import usable_cores
 from zoo.config import all_hyperparams
@@ -19,6 +19,7 @@ from zoo.data.tasks import make_task_env, task_envs
 from zoo.figures.map_quality import map_quality
 from zoo.figures.maze_geometry import MazeGeometry
 from zoo.registry import algorithm
+from zoo.runs.agents import load_map
 from zoo.runs.experiment import Experiment
 from zoo.runs.folder import RunFolder, env_name, git_commit, run_of
 from zoo.runs.options import TrainingOptions
@@ -42,6 +43,7 @@ class BenchmarkRun:
     :param out: folder of the results
     :param log_folder: folder of agents and logs
     :param command: repeats this run anywhere
+    :param keypoints: whose plan the agent follows, see :func:`~zoo.runs.agents.load_map`; None for nobody's
     :param side_by_side: how many runs share the machine, for the record
     :param verbose: 0 for no output
     """
@@ -53,6 +55,7 @@ class BenchmarkRun:
     out: Path
     log_folder: Path
     command: str
+    keypoints: str | None = None
     side_by_side: int = 1
     verbose: int = 1
 
@@ -67,7 +70,8 @@ class BenchmarkRun:
     @cached_property
     def settings(self) -> str:
         """A hash of all that determines the results, but for the data, which have their own."""
-        return digest(self.training, self._hyperparams, self.episodes)
+        followed = () if self._map is None else (agent_digest(self._map),)
+        return digest(self.training, self._hyperparams, self.episodes, *followed)
 
     @cached_property
     def training(self) -> str:
@@ -80,6 +84,12 @@ class BenchmarkRun:
     @cached_property
     def _hyperparams(self) -> dict[str, Any]:
         return all_hyperparams(self.experiment.algo, self.experiment.hyperparams)
+
+    @cached_property
+    def _map(self) -> Any:
+        """The agent whose plan is followed, if any."""
+        about = self.experiment
+        return None if self.keypoints is None else load_map(about.env, self.keypoints, about.device)
 
     @cached_property
     def _info(self) -> DatasetInfo:
@@ -113,8 +123,9 @@ class BenchmarkRun:
         model = self._load(folder)
         dataset, info = self.data.load(experiment.env)
         pool, tasks = task_envs(experiment.env)
+        actor = model if self._map is None else self._map.guide(model)
         try:
-            sampled, deterministic = evaluate_both(model, pool, tasks, self.episodes, seed=experiment.seed or 0)
+            sampled, deterministic = evaluate_both(actor, pool, tasks, self.episodes, seed=experiment.seed or 0)
         finally:
             pool.close()
         quality = map_quality(model, MazeGeometry.of_spare_env(make_task_env(experiment.env)), dataset.achieved_goals)

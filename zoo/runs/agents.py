@@ -108,6 +108,24 @@ def shipped_agent(env_id: str, algo: str = DEFAULT_ALGO, **kwargs: Any) -> Offli
         return algorithm(algo).load(file, **kwargs)
 
 
+def load_map(env_id: str, file: str, device: str = "auto") -> Any:
+    """
+    The ProQ agent whose plan others follow.
+
+    :param env_id: environment or dataset id
+    :param file: its file; empty for the agent that comes with the package
+    :param device: where to put it
+    :raises ValueError: if there is none, or it is one for another environment
+    """
+    if file:
+        check_environment(Path(file), env_id)
+        return algorithm(DEFAULT_ALGO).load(file, device=device)
+    agent = shipped_agent(env_id, device=device)
+    if agent is None:
+        raise ValueError(f"no {DEFAULT_ALGO} agent for {env_id} comes with the package; give --keypoints FILE")
+    return agent
+
+
 def check_environment(path: Path, env_id: str) -> None:
     """
     Refuse an agent of another environment; one of another dataset of the same environment may act there.

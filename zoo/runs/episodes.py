@@ -16,10 +16,10 @@ from zoo.figures.learned_map import LearnedMap, has_map
 from zoo.figures.maps import Trajectory, draw_trajectories
 from zoo.figures.maze_geometry import MazeGeometry
 from zoo.figures.video import MapVideo, check_video
-from zoo.runs.agents import AgentChoice
+from zoo.runs.agents import AgentChoice, load_map
 
 if TYPE_CHECKING:
-    from proq_agent.common.offline import OfflineAlgorithm
+    from stable_baselines3.common.type_aliases import PolicyPredictor
 
 
 def enjoy(
@@ -28,6 +28,7 @@ def enjoy(
     task: int | None = None,
     seed: int = 0,
     deterministic: bool = False,
+    keypoints: str | None = None,
     plot: Path | None = None,
     video: Path | None = None,
     fps: int = 30,
@@ -41,6 +42,7 @@ def enjoy(
     :param task: only this one
     :param seed: of episodes and samples
     :param deterministic: the mean action instead of a sample
+    :param keypoints: whose plan to follow, see :func:`~zoo.runs.agents.load_map`; None for nobody's
     :param plot: picture to write
     :param video: video to write
     :param fps: frames a second
@@ -57,25 +59,27 @@ def enjoy(
         model = agent.load(env)
         model.set_random_seed(seed)
         maze = MazeGeometry.of_env(env)
-        learned = LearnedMap(model) if has_map(model) else None
+        guide = None if keypoints is None else load_map(agent.env, keypoints, agent.device)
+        actor, drawn = (model, model) if guide is None else (guide.guide(model), guide)
+        learned = LearnedMap(drawn) if has_map(drawn) else None
         tasks: Sequence[int | None] = (task,) if task is not None else env.task_ids or (None,)
         episodes = []
         with MapVideo(video, learned, maze, fps) if video else nullcontext() as film:
             for number in range(n_episodes):
                 its_task = tasks[number % len(tasks)]
-                episodes.append(play(model, env, its_task, seed + number, deterministic, film, frame_every))
+                episodes.append(play(actor, env, its_task, seed + number, deterministic, film, frame_every))
                 print(f"episode {number + 1}: {describe(episodes[-1], maze)}", flush=True)
     finally:
         env.close()
     print(summarise(episodes, maze))
     if plot:
-        draw_trajectories(model, plot, episodes, maze)
+        draw_trajectories(drawn, plot, episodes, maze)
     for path in filter(None, (video, plot)):
         print(f"wrote {path}")
 
 
 def play(
-    model: OfflineAlgorithm,
+    model: PolicyPredictor,
     env: GoalDict,
     task: int | None,
     seed: int,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import hashlib
 import http.server
 import re
 import subprocess
@@ -18,6 +19,7 @@ import pytest
 
 import zoo.data.generation
 from zoo.data.catalogue import WORLDS, Arrays, val_path
+from zoo.data.fingerprint import forget_sha256
 from zoo.data.generation import generate, save
 from zoo.data.load import _lock, load, load_validation
 from zoo.data.tasks import make_task_env
@@ -101,6 +103,28 @@ def test_a_missing_file_is_downloaded_once(
     monkeypatch.setattr(ogbench.utils, "DATASET_URL", OFFLINE)
     assert load(ID, dataset_dir=tmp_path, source=source)[1].source == "file"
     assert load_validation(ID, dataset_dir=tmp_path, source=source)[1].source == "file"
+    with (tmp_path / f"{ID}.npz").open("ab") as file:
+        file.write(b"more")
+    with pytest.raises(ValueError, match=f"{ID}.npz has changed since it was downloaded"):
+        load(ID, dataset_dir=tmp_path, source=source)
+
+
+def test_a_file_that_has_changed_since_it_was_made_is_named(tmp_path: Path, splits: dict[str, Arrays]) -> None:
+    path = write(tmp_path, splits)
+    beside = path.with_name(f"{path.name}.sha256")
+    assert beside.read_text() == f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.name}\n"
+    with np.load(path) as file:
+        arrays = dict(file)
+    arrays["observations"][3] += 1.0
+    np.savez(path, **arrays)
+    for kwargs in ({"dataset_dir": tmp_path}, {"dataset_path": path}):
+        with pytest.raises(ValueError, match=rf"{ID}\.npz has changed .*delete both .*{beside.name} alone"):
+            load(ID, **kwargs)  # type: ignore[arg-type]
+    beside.unlink()
+    load(ID, dataset_dir=tmp_path)
+    save(path, splits["train"])  # made anew, and its hash with it
+    load(ID, dataset_dir=tmp_path)
+    assert beside.exists()
 
 
 def test_a_page_that_is_no_dataset_is_not_kept(tmp_path: Path, server: Path) -> None:
@@ -145,6 +169,7 @@ def test_an_unknown_id_names_the_closest(name: str, tmp_path: Path, offline: Non
 
 def test_a_truncated_or_flipped_file_is_named_at_every_length(tmp_path: Path, official: dict[str, Arrays]) -> None:
     path = write(tmp_path, official)
+    forget_sha256(path)  # as of a file that somebody else has put there
     whole = path.read_bytes()
     flipped = bytearray(whole)
     flipped[len(whole) // 2] ^= 0xFF
@@ -262,5 +287,10 @@ def test_two_offline_processes_at_once_generate_one_whole_set(tmp_path: Path) ->
     assert [process.returncode for process in processes] == [0, 0], outputs
     assert outputs[0][0] == outputs[1][0] and outputs[0][0].startswith("generated 10000 ")
     assert sum("generating it instead" in stderr for _, stderr in outputs) == 1
-    assert {path.name for path in tmp_path.iterdir()} == {f"{ID}.npz", f"{ID}-val.npz", f".{ID}.npz.lock"}
+    files = {f"{ID}.npz", f"{ID}-val.npz"}
+    assert {path.name for path in tmp_path.iterdir()} == {
+        *files,
+        *(f"{name}.sha256" for name in files),
+        f".{ID}.npz.lock",
+    }
     assert load_validation(ID, dataset_dir=tmp_path)[1].transitions == 1000

@@ -135,7 +135,7 @@ def _run(args: argparse.Namespace, out: Path) -> None:
             overrides=tuple(args.hyperparams),
             device=args.device,
         ),
-        data=DataSource(args.dataset_dir, args.dataset_path, args.dataset_source),
+        data=DataSource(args.dataset_dir, args.dataset_path, args.dataset_source, args.trust_dataset),
         episodes=args.episodes,
         out=out,
         log_folder=args.log_folder,

@@ -169,6 +169,7 @@ def add_agent_arguments(parser: argparse.ArgumentParser) -> None:
     which.add_argument("--load-checkpoint", type=int, metavar="STEPS", help="the run's checkpoint after STEPS updates")
     which.add_argument("--load-last-checkpoint", action="store_true", help="the run's last checkpoint")
     which.add_argument("--agent", type=Path, metavar="FILE", help="an agent file from anywhere")
+    add_trust_argument(group)
 
 
 def add_keypoints_argument(group: argparse._ArgumentGroup) -> None:
@@ -195,6 +196,7 @@ def agent_options(args: argparse.Namespace) -> dict[str, Any]:
         "checkpoint": args.load_checkpoint,
         "last_checkpoint": args.load_last_checkpoint,
         "device": args.device,
+        "trust_dataset": args.trust_dataset,
     }
 
 
@@ -233,6 +235,17 @@ def add_dataset_arguments(parser: argparse.ArgumentParser) -> None:
         choices=SOURCES,
         default="auto",
         help="auto: use the file if it is there, else download it, else generate it (default: %(default)s)",
+    )
+    add_trust_argument(group)
+
+
+def add_trust_argument(parser: argparse._ActionsContainer) -> None:
+    """Add ``--trust-dataset``, for environments that only a Minari dataset describes."""
+    parser.add_argument(
+        "--trust-dataset",
+        action="store_true",
+        help="build the environment that a Minari dataset describes even if it is none of Gymnasium's registered ones, "
+        "which runs code of the dataset's author",
     )
 
 

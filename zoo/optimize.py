@@ -98,11 +98,13 @@ def optimize(args: argparse.Namespace, argv: Sequence[str] = ()) -> None:
         overrides=tuple(args.hyperparams),
         device=args.device,
     )
-    pool, tasks = task_envs(args.env)
+    pool, tasks = task_envs(args.env, args.trust_dataset)
     try:
         experiment.check()
         space = read_space(args.algo, args.conf_file)
-        dataset, info = DataSource(args.dataset_dir, args.dataset_path, args.dataset_source).load(args.env)
+        dataset, info = DataSource(args.dataset_dir, args.dataset_path, args.dataset_source, args.trust_dataset).load(
+            args.env
+        )
         if args.verbose:
             print(info.describe())
         name = args.study_name or env_name(args.env)

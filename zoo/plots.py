@@ -30,10 +30,10 @@ def _agent(args: argparse.Namespace) -> OfflineAlgorithm:
 
 
 def _maze(env_id: str | None) -> MazeGeometry | None:
-    from zoo.data.tasks import make_task_env
+    from zoo.data.tasks import find_task_env
     from zoo.figures.maze_geometry import MazeGeometry
 
-    return MazeGeometry.of_spare_env(make_task_env(env_id)) if env_id else None
+    return MazeGeometry.of_spare_env(find_task_env(env_id)) if env_id else None
 
 
 def _map(args: argparse.Namespace) -> None:
@@ -74,7 +74,9 @@ def _coverage(args: argparse.Namespace) -> None:
     from zoo.data.source import DataSource
     from zoo.figures.maps import draw_coverage
 
-    dataset, info = DataSource(args.dataset_dir, args.dataset_path, args.dataset_source).load(args.env)
+    dataset, info = DataSource(args.dataset_dir, args.dataset_path, args.dataset_source, args.trust_dataset).load(
+        args.env
+    )
     title = f"{args.env}: {info.transitions:,} transitions" if args.title is None else args.title
     draw_coverage(dataset, args.out, _maze(args.env), title)
 
@@ -107,7 +109,7 @@ def _ends(args: argparse.Namespace) -> tuple[np.ndarray | None, np.ndarray | Non
         return start, goal
     if args.env is None:
         raise ValueError("--task needs --env ID: the agent file does not know its environment")
-    env = make_task_env(args.env, args.task)
+    env = make_task_env(args.env, args.task, trust_dataset=args.trust_dataset)
     observation, _ = env.reset(seed=args.seed)
     env.close()
     return (

@@ -124,7 +124,7 @@ def train(args: argparse.Namespace, argv: Sequence[str] = ()) -> None:
         trained_agent=args.trained_agent,
         device=args.device,
     )
-    data = DataSource(args.dataset_dir, args.dataset_path, args.dataset_source)
+    data = DataSource(args.dataset_dir, args.dataset_path, args.dataset_source, args.trust_dataset)
     wandb = {"project": args.wandb_project_name, "entity": args.wandb_entity, "tags": args.wandb_tags}
     options = TrainingOptions(
         eval_freq=args.eval_freq,

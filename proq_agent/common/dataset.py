@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import copy
-import zipfile
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch as th
+from gymnasium import spaces
 
+from proq_agent.common.errors import within
 from proq_agent.common.goals import GoalSpec, as_goal_spec
+from proq_agent.common.minari_files import load_minari
+from proq_agent.common.npz import read_npz
 
 TIME_WINDOW = 40  # steps that goals near in time are away at most
 NEAR_CANDIDATES = 256  # random states that the nearest is taken from; more means nearer
@@ -191,16 +194,7 @@ class GoalDataset:
         path = Path(path).expanduser()
         if not path.is_file():
             raise FileNotFoundError(f"there is no dataset file {path}")
-        try:
-            with np.load(path, allow_pickle=False) as file:
-                arrays = {key: file[key] for key in file.files}
-        except (ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
-            raise ValueError(f"{path} is not a whole .npz file ({error}); delete it and fetch it again") from error
-        missing = [key for key in ("observations", "actions", "terminals") if key not in arrays]
-        if missing:
-            raise ValueError(
-                f"{path} has no array {', '.join(missing)}; it holds {', '.join(sorted(arrays)) or 'none'}"
-            )
+        arrays = read_npz(path, ("observations", "actions", "terminals"), ("achieved_goals",))
         goals = None if as_goal_spec(kwargs.get("goal")).selects else arrays.get("achieved_goals")
         return cls(arrays["observations"], arrays["actions"], arrays["terminals"], goals, **kwargs)
 
@@ -215,7 +209,8 @@ class GoalDataset:
         if isinstance(dataset, str):
             dataset = load_minari(dataset)
         kwargs.setdefault("action_space", dataset.action_space)
-        return cls.from_episodes(((e.observations, e.actions) for e in dataset.iterate_episodes()), **kwargs)
+        with within("the Minari dataset cannot be used", kind=ValueError):
+            return cls.from_episodes(((e.observations, e.actions) for e in dataset.iterate_episodes()), **kwargs)
 
     @classmethod
     def from_episodes(cls, episodes: Iterable[tuple[Any, Any]], **kwargs: Any) -> GoalDataset:
@@ -233,6 +228,8 @@ class GoalDataset:
                 raise ValueError(f"episode {number}: need the keys observation and achieved_goal, got {sorted(states)}")
             seen = np.asarray(states["observation"] if as_dict else states)
             acts = np.asarray(acts)
+            if not seen.ndim or not acts.ndim:
+                raise ValueError(f"episode {number}: a single number is no series of observations or actions")
             if len(seen) != len(acts) + 1:
                 raise ValueError(
                     f"episode {number}: {len(seen)} observations and {len(acts)} actions; there must be one "
@@ -287,10 +284,12 @@ def _trajectory_ends(terminals: Any, rows: int) -> np.ndarray:
 
 
 def _check_actions(actions: np.ndarray, ends: np.ndarray, space: Any) -> None:
+    if not isinstance(space, spaces.Box):
+        raise ValueError(f"actions must be points of a Box, and not of {space}")
     if actions.shape[1:] != tuple(space.shape):
         raise ValueError(f"actions has {actions.shape[1]} features but the action space is {space}")
     tolerance = 1e-5 * np.maximum(1.0, np.abs(space.high))
-    outside = ((actions < space.low - tolerance) | (actions > space.high + tolerance)).any(axis=1)
+    outside = np.any((actions < space.low - tolerance) | (actions > space.high + tolerance), axis=1)
     outside[ends] = False
     if outside.any():
         row = int(outside.argmax())
@@ -298,20 +297,3 @@ def _check_actions(actions: np.ndarray, ends: np.ndarray, space: Any) -> None:
             f"actions row {row} = {actions[row]} lies outside {space} ({outside.sum()} such rows); "
             "clip the actions or give the space they were taken in"
         )
-
-
-def load_minari(dataset_id: str) -> Any:
-    """
-    Open a Minari dataset of this machine.
-
-    :raises ImportError: without the package
-    :raises ValueError: if the dataset is not there
-    """
-    try:
-        import minari
-    except ImportError as error:
-        raise ImportError("Minari datasets need the package: pip install minari h5py") from error
-    try:
-        return minari.load_dataset(dataset_id)
-    except FileNotFoundError as error:
-        raise ValueError(f"there is no Minari dataset {dataset_id} here: minari download {dataset_id}") from error

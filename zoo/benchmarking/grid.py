@@ -71,7 +71,7 @@ class Grid:
     def runs(self) -> list[BenchmarkRun]:
         """All runs; seed by seed, so that a table of all datasets is there early."""
         for env in self.envs:
-            task_envs(env)[0].close()
+            task_envs(env, self.data.trust_dataset)[0].close()
         return [
             self._run(algo, env, seed, name, own)
             for seed in self.seeds

@@ -15,7 +15,7 @@ from zoo.benchmarking.identity import agent_digest, code_version, digest
 from zoo.benchmarking.results import Result, read_results, write_results
 from zoo.benchmarking.side_by_side import usable_cores
 from zoo.config import all_hyperparams
-from zoo.data.tasks import make_task_env, task_envs
+from zoo.data.tasks import find_task_env, task_envs
 from zoo.figures.map_quality import map_quality
 from zoo.figures.maze_geometry import MazeGeometry
 from zoo.registry import algorithm
@@ -122,13 +122,13 @@ class BenchmarkRun:
         folder = self._trained()
         model = self._load(folder)
         dataset, info = self.data.load(experiment.env)
-        pool, tasks = task_envs(experiment.env)
+        pool, tasks = task_envs(experiment.env, self.data.trust_dataset)
         actor = model if self._map is None else self._map.guide(model)
         try:
             sampled, deterministic = evaluate_both(actor, pool, tasks, self.episodes, seed=experiment.seed or 0)
         finally:
             pool.close()
-        quality = map_quality(model, MazeGeometry.of_spare_env(make_task_env(experiment.env)), dataset.achieved_goals)
+        quality = map_quality(model, MazeGeometry.of_spare_env(find_task_env(experiment.env)), dataset.achieved_goals)
         about = folder.read_config()  # as it was when the training began
         results = [
             Result(

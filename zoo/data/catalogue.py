@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
+from proq_agent.common.errors import within
 from proq_agent.common.goals import GoalSpec
 
 DEFAULT_DATASET_DIR = Path("~/.ogbench/data")
@@ -155,11 +156,12 @@ class Provenance:
 
     @classmethod
     def from_array(cls, array: np.ndarray) -> Provenance:
-        try:
+        with within(f"the array {PROVENANCE_KEY} is not one that zoo.generate writes", kind=ValueError):
             fields = json.loads(str(array))
-            return cls(**{name: fields[name] for name in cls.__dataclass_fields__})
-        except (ValueError, KeyError, TypeError) as error:
-            raise ValueError(f"the array {PROVENANCE_KEY} is not one that zoo.generate writes") from error
+            origin = cls(**{name: fields[name] for name in cls.__dataclass_fields__})
+            if type(origin.dataset_id) is not str or origin.split not in SPLITS or type(origin.seed) is not int:
+                raise ValueError("a name, a split or a seed is none")
+            return origin
 
 
 def find_world(dataset_id: str) -> World | None:

@@ -20,6 +20,7 @@ from tqdm import tqdm
 
 from proq_agent.common.files import atomic_file
 from zoo.data.catalogue import PROVENANCE_KEY, SPLITS, Arrays, Provenance, World, find_world, unknown_id
+from zoo.data.fingerprint import forget_sha256, record_sha256
 
 EPISODES_PER_JOB = 25
 
@@ -117,6 +118,8 @@ def _run(jobs: Sequence[_Job], workers: int) -> Iterator[Arrays]:
 
 
 def save(path: Path, arrays: Arrays) -> None:
-    """Write one split as a compressed ``.npz``; the same arrays give the same bytes."""
+    """Write one split as a compressed ``.npz``, and its hash beside it; the same arrays give the same bytes."""
+    forget_sha256(path)
     with atomic_file(path) as file:
         np.savez_compressed(file, **arrays)  # type: ignore[arg-type]
+    record_sha256(path)

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
 import sys
 import urllib.request
 import zipfile
-import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -14,12 +12,14 @@ from http.client import HTTPException
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch as th
 from tqdm import tqdm
 
 from proq_agent.common.dataset import GoalDataset
+from proq_agent.common.errors import within
 from proq_agent.common.files import atomic_file
+from proq_agent.common.minari_files import load_minari
+from proq_agent.common.npz import read_npz
 from wrappers.make import dataset_env_ids
 from zoo.data.catalogue import (
     DEFAULT_DATASET_DIR,
@@ -34,6 +34,7 @@ from zoo.data.catalogue import (
     unknown_id,
     val_path,
 )
+from zoo.data.fingerprint import check_sha256, record_sha256
 from zoo.data.generation import generate, save
 
 try:
@@ -84,6 +85,7 @@ def load(
     seed: int = 0,
     progress: bool = True,
     split: str = "train",
+    trust_dataset: bool = False,
 ) -> tuple[GoalDataset, DatasetInfo]:
     """
     Load a dataset, fetching or making it first if it is not there.
@@ -98,6 +100,7 @@ def load(
     :param seed: seed for a dataset that has to be generated
     :param progress: say what takes time, with a progress bar
     :param split: ``train`` or ``val``
+    :param trust_dataset: where a Minari dataset does not tell its spaces, run code of its author to find out
     :return: the dataset, and where it came from
     :raises ValueError: naming what is wrong with the id or the file, and the remedy
     """
@@ -107,7 +110,8 @@ def load(
     if dataset_path is None and dataset_id.startswith("minari:"):
         if split != "train":
             raise ValueError(f"{dataset_id}: a Minari dataset has no split {split!r}")
-        dataset = GoalDataset.from_minari(dataset_id.removeprefix("minari:"), device=device)
+        opened = load_minari(dataset_id.removeprefix("minari:"), trust=trust_dataset)
+        dataset = GoalDataset.from_minari(opened, device=device)
         return dataset, DatasetInfo(dataset_id, "minari", None, None, None, dataset.n_transitions)
 
     if dataset_path is None:
@@ -121,6 +125,7 @@ def load(
             raise ValueError(f"there is no dataset file {path}; check the path, or let the source be 'auto'")
         found = _obtain(dataset_id, train, path, source, seed, progress)
 
+    sha256 = check_sha256(path)
     dataset, provenance = _read(path, dataset_id, device)
     if dataset_path is None:
         _check_is(path, dataset, provenance, dataset_id, source, seed)
@@ -128,7 +133,7 @@ def load(
         id=dataset_id,
         source="generated" if provenance else found,
         path=str(path),
-        sha256=hashlib.sha256(path.read_bytes()).hexdigest(),
+        sha256=sha256,
         seed=provenance.seed if provenance else None,
         transitions=dataset.n_transitions,
     )
@@ -147,14 +152,10 @@ def _split_path(train: Path, split: str) -> Path:
 def _read(path: Path, dataset_id: str, device: th.device | str) -> tuple[GoalDataset, Provenance | None]:
     """Read a file, and how it was made if :mod:`zoo.data.generation` made it."""
     world = find_world(dataset_id)
-    try:
-        if not zipfile.is_zipfile(path):
-            raise ValueError("not a whole .npz file: truncated, or of another kind")
-        with np.load(path, allow_pickle=False) as file:
-            provenance = Provenance.from_array(file[PROVENANCE_KEY]) if PROVENANCE_KEY in file.files else None
+    with within(f"cannot use the dataset file {path}", "repair or delete it", ValueError):
+        origin = read_npz(path, (), (PROVENANCE_KEY,))
+        provenance = Provenance.from_array(origin[PROVENANCE_KEY]) if origin else None
         return GoalDataset.from_npz(path, goal=world and world.goal, device=device), provenance
-    except (ValueError, zipfile.BadZipFile, zlib.error) as error:
-        raise ValueError(f"cannot use the dataset file {path}: {error}. Repair or delete it.") from error
 
 
 def _check_is(
@@ -230,6 +231,7 @@ def _download(path: Path, progress: bool) -> None:
             # A dropped connection or a login page must not leave a file behind.
             if total not in (None, file.tell()) or not zipfile.is_zipfile(file.name):
                 raise OSError(f"{response.url} did not send a whole .npz file")
+    record_sha256(path)
 
 
 @contextmanager

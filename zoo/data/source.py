@@ -17,11 +17,13 @@ class DataSource:
     :param folder: of the dataset files; None for OGBench's own
     :param path: one file, whatever the dataset's name
     :param source: ``auto``, ``file``, ``download`` or ``generate``
+    :param trust_dataset: build what a Minari dataset describes, see :func:`zoo.data.tasks.make_task_env`
     """
 
     folder: Path | None = None
     path: Path | None = None
     source: str = "auto"
+    trust_dataset: bool = False
 
     def load(self, dataset_id: str, progress: bool = True) -> tuple[GoalDataset, DatasetInfo]:
         """
@@ -31,4 +33,11 @@ class DataSource:
         :param progress: say what takes time
         :return: the dataset, and where it came from
         """
-        return load(dataset_id, dataset_dir=self.folder, source=self.source, dataset_path=self.path, progress=progress)
+        return load(
+            dataset_id,
+            dataset_dir=self.folder,
+            source=self.source,
+            dataset_path=self.path,
+            progress=progress,
+            trust_dataset=self.trust_dataset,
+        )

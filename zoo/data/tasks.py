@@ -5,47 +5,79 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from proq_agent.common.dataset import load_minari
+import gymnasium as gym
+
 from proq_agent.common.evaluation import NO_TASK, EnvPool
+from proq_agent.common.minari_files import load_minari, named_environment
 from wrappers import GoalDict, make_goal_env
 from zoo.data.catalogue import MAZE_PREFIX
 from zoo.worlds import TEXT_MAZE_ID
 
+MINARI = "minari:"
 
-def make_task_env(env_id: str, task: int | None = None, **kwargs: Any) -> GoalDict:
+
+class UntrustedEnvironment(ValueError):
+    """An environment that only a dataset describes, and that building would run code of its author."""
+
+
+def make_task_env(env_id: str, task: int | None = None, *, trust_dataset: bool = False, **kwargs: Any) -> GoalDict:
     """
     Make the environment that a dataset was collected in.
 
     :param env_id: as for :func:`wrappers.make_goal_env`, an id of :mod:`zoo.worlds`, ``maze:<file with a layout>``, or
         ``minari:<id of a Minari dataset>``
     :param task: its number; ``NO_TASK`` or ``None`` for any
+    :param trust_dataset: build whatever a Minari dataset describes; by default only an environment that is registered
+        with Gymnasium on this machine, under the name that the dataset gives, with plain numbers and words as arguments
     :param kwargs: ``render_mode`` and others of ``gymnasium.make``
+    :raises UntrustedEnvironment: if it would take more than that
     """
-    if env_id.startswith("minari:"):
-        dataset = load_minari(env_id.removeprefix("minari:"))
-        return GoalDict(dataset.recover_environment(eval_env=True, **kwargs), task or None)
     if env_id.startswith(MAZE_PREFIX):
         return make_goal_env(TEXT_MAZE_ID, task or None, layout=env_id.removeprefix(MAZE_PREFIX), **kwargs)
-    return make_goal_env(env_id, task or None, **kwargs)
+    if not env_id.startswith(MINARI):
+        return make_goal_env(env_id, task or None, **kwargs)
+    dataset_id = env_id.removeprefix(MINARI)
+    if trust_dataset:
+        return GoalDict(load_minari(dataset_id, trust=True).recover_environment(eval_env=True, **kwargs), task or None)
+    named = named_environment(dataset_id)
+    if named is None or not named.is_plain:
+        says = "names no environment" if named is None else f"describes the environment {named.id!r:.80} by code"
+        raise UntrustedEnvironment(
+            f"{env_id} {says}, which is not built; give --trust-dataset if you trust the dataset's author"
+        )
+    try:
+        return make_goal_env(named.id, task or None, **named.arguments | kwargs)
+    except ValueError as error:
+        if named.id in gym.registry:
+            raise
+        raise UntrustedEnvironment(f"{env_id} is from an environment that is not registered here: {error}") from error
+
+
+def find_task_env(env_id: str) -> GoalDict | None:
+    """:func:`make_task_env`, or None where only a stranger's dataset describes the environment."""
+    try:
+        return make_task_env(env_id)
+    except UntrustedEnvironment:
+        return None
 
 
 def environment_id(env_id: str) -> str:
     """The id by which settings are looked up: a Minari dataset knows its environment."""
-    if not env_id.startswith("minari:"):
-        return env_id
-    spec = load_minari(env_id.removeprefix("minari:")).env_spec
-    return env_id if spec is None else spec.id
+    named = named_environment(env_id.removeprefix(MINARI)) if env_id.startswith(MINARI) else None
+    return env_id if named is None else named.id
 
 
-def task_envs(env_id: str) -> tuple[EnvPool, tuple[int, ...]]:
+def task_envs(env_id: str, trust_dataset: bool = False) -> tuple[EnvPool, tuple[int, ...]]:
     """
     Prepare an evaluation.
 
     :param env_id: see :func:`make_task_env`
+    :param trust_dataset: likewise
     :return: a pool of its environments (close it when done), and the numbers of its tasks
     """
-    pool = EnvPool(partial(make_task_env, env_id))
-    env = make_task_env(env_id)
+    make_env = partial(make_task_env, env_id, trust_dataset=trust_dataset)
+    pool = EnvPool(make_env)
+    env = make_env()
     tasks = env.task_ids or (NO_TASK,)
     env.close()
     return pool, tasks

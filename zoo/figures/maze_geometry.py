@@ -84,12 +84,15 @@ class MazeGeometry:
         return None
 
     @classmethod
-    def of_spare_env(cls, env: gym.Env) -> MazeGeometry | None:
+    def of_spare_env(cls, env: gym.Env | None) -> MazeGeometry | None:
         """
         The layout of an environment that was made for this alone, and is closed.
 
+        :param env: None where there is none to be had
         :return: None if it is no maze
         """
+        if env is None:
+            return None
         try:
             return cls.of_env(env)
         finally:

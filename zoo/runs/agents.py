@@ -32,6 +32,7 @@ class AgentChoice:
     :param checkpoint: the run's checkpoint after so many updates
     :param last_checkpoint: the run's last checkpoint
     :param device: where to put the agent
+    :param trust_dataset: build what a Minari dataset describes, see :func:`zoo.data.tasks.make_task_env`
     """
 
     env: str | None
@@ -43,6 +44,7 @@ class AgentChoice:
     checkpoint: int | None = None
     last_checkpoint: bool = False
     device: str = "auto"
+    trust_dataset: bool = False
 
     def load(self, env: GoalDict | None = None) -> OfflineAlgorithm:
         """

@@ -54,7 +54,7 @@ def enjoy(
         check_suffix(plot)
     if video:
         check_video(video)
-    env = make_task_env(agent.env, task)
+    env = make_task_env(agent.env, task, trust_dataset=agent.trust_dataset)
     try:
         model = agent.load(env)
         model.set_random_seed(seed)

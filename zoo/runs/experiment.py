@@ -81,17 +81,17 @@ class Experiment:
 
     def _agent_file(self) -> Path:
         assert self.trained_agent is not None
-        path = self.trained_agent.expanduser()
-        path = path if path.is_file() else path.with_name(f"{path.name}.zip")
-        if not path.is_file():
-            raise ValueError(f"there is no agent {path}")
-        return path
+        given = self.trained_agent.expanduser()
+        for path in (given, given.with_name(f"{given.name}.zip")):
+            if path.is_file():
+                return path
+        raise ValueError(f"there is no agent {given}")
 
-    def build(self, env: Env, dataset: GoalDataset, info: DatasetInfo) -> tuple[OfflineAlgorithm, int]:
+    def build(self, env: Env | None, dataset: GoalDataset, info: DatasetInfo) -> tuple[OfflineAlgorithm, int]:
         """
         The agent, with its dataset.
 
-        :param env: has its spaces
+        :param env: has its spaces; without one they are those of the dataset
         :param dataset: what it learns from
         :param info: where that came from
         :return: the agent, and the number of updates that it is to have had in the end
@@ -102,21 +102,21 @@ class Experiment:
             return model, total
         model = algorithm(self.algo)(
             dataset=dataset,
-            observation_space=env.observation_space,
-            action_space=env.action_space,
+            observation_space=None if env is None else env.observation_space,
+            action_space=None if env is None else env.action_space,
             seed=self.seed or 0,
             device=self.device,
             **self.hyperparams,
         )
         return model, self.total
 
-    def _resume(self, env: Env, info: DatasetInfo) -> tuple[OfflineAlgorithm, int]:
+    def _resume(self, env: Env | None, info: DatasetInfo) -> tuple[OfflineAlgorithm, int]:
         path = self._agent_file()
         model = algorithm(self.algo).load(path, device=self.device)
         if not model.training_restored:
             raise ValueError(f"{path} is only good to act with: it was saved without the state of its training")
         for name in ("observation_space", "action_space"):
-            if getattr(model, name) != getattr(env, name):
+            if env is not None and getattr(model, name) != getattr(env, name):
                 raise ValueError(f"{path} was trained in another environment than {self.env}: its {name} differs")
         total = self.n_timesteps or model._total_timesteps
         if total < model.num_timesteps:

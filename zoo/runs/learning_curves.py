@@ -9,8 +9,12 @@ from pathlib import Path
 
 import numpy as np
 
+from proq_agent.common.errors import within
+from proq_agent.common.npz import read_npz
 from zoo.figures.curves import SUCCESS, Curve
 from zoo.runs.folder import run_in, split_name
+
+STEPS = "time/total_timesteps"  # a column of progress.csv
 
 
 def read_groups(folders: Sequence[Path], metric: str = "success") -> dict[str, list[Curve]]:
@@ -42,23 +46,32 @@ def read_curve(folder: Path, metric: str = "success") -> Curve:
         path = folder / "evaluations.npz"
         if not path.is_file():
             raise ValueError(f"{folder} has no evaluations.npz: it is no run folder, or was never evaluated")
-        with np.load(path, allow_pickle=False) as file:
-            if SUCCESS[metric] not in file:
-                raise ValueError(f"{path} has no {SUCCESS[metric]}, only {', '.join(file.files)}")
-            return Curve(file["timesteps"], 100.0 * file[SUCCESS[metric]].mean(axis=1))
+        arrays = read_npz(path, ("timesteps", SUCCESS[metric]))
+        with within(f"{path} is damaged", kind=ValueError):
+            return _curve(arrays["timesteps"], 100.0 * arrays[SUCCESS[metric]].mean(axis=1))
     path = folder / "progress.csv"
     if not path.is_file():
         raise ValueError(f"{folder} has no progress.csv: it is no run folder")
-    with path.open(newline="") as text:
+    with within(f"{path} is damaged", kind=ValueError), path.open(newline="") as text:
         rows = list(csv.DictReader(text))
     columns = [name for name in (rows[0] if rows else ()) if name]
-    if metric not in columns:
-        raise ValueError(f"{path} has no column {metric!r}; it has {', '.join(sorted(columns))}")
+    for name in (metric, STEPS):
+        if name not in columns:
+            raise ValueError(f"{path} has no column {name!r}; it has {', '.join(sorted(columns))}")
     # A row is written whenever anything is logged; most columns are empty in it.
-    pairs = [(float(row["time/total_timesteps"]), float(row[metric])) for row in rows if row[metric]]
-    if not pairs:
+    rows = [row for row in rows if row[metric]]
+    if not rows:
         raise ValueError(f"{path} has no value of {metric} yet")
-    return Curve(*np.array(pairs).T)
+    with within(f"{path} is damaged", kind=ValueError):
+        return _curve(*np.array([(float(row[STEPS]), float(row[metric])) for row in rows]).T)
+
+
+def _curve(updates: np.ndarray, values: np.ndarray) -> Curve:
+    if updates.ndim != 1 or updates.shape != values.shape or not len(updates):
+        raise ValueError(f"{updates.shape} updates and {values.shape} values are no curve")
+    if not np.isfinite(updates).all() or (np.diff(updates) < 0).any():
+        raise ValueError("its updates do not increase")
+    return Curve(updates, values)
 
 
 def read_trainings(folders: Sequence[Path], metric: str = "success") -> list[Curve]:
@@ -80,23 +93,27 @@ def read_trainings(folders: Sequence[Path], metric: str = "success") -> list[Cur
             except ValueError as error:
                 errors.append(error)
     if not curves:
-        raise errors[0]
+        raise errors[0] if errors else ValueError(f"{folders[0]} was resumed from itself: repair its config.yml")
     for reason in errors:
         print(f"note: left out a run: {reason}", file=sys.stderr)
     return curves
 
 
-def _read_joined(folder: Path, metric: str) -> Curve:
+def _read_joined(folder: Path, metric: str, after: tuple[Path, ...] = ()) -> Curve:
+    """
+    :param after: runs that this one was resumed by, however often
+    """
+    after = (*after, folder.resolve())
     run = run_in(folder)
     before = run.resumed_from() if run else None
-    if before is None:
+    if before is None or before.path.resolve() in after:
         return read_curve(folder, metric)
     try:
         curve = read_curve(folder, metric)
     except ValueError:
-        return _read_joined(before.path, metric)
+        return _read_joined(before.path, metric, after)
     try:
-        earlier = _read_joined(before.path, metric)
+        earlier = _read_joined(before.path, metric, after)
     except ValueError:
         return curve
     kept = earlier.updates < curve.updates[0]  # it may have gone on after the agent that was resumed

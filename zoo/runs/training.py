@@ -22,7 +22,7 @@ from proq_agent.common.callbacks import ProgressBar, StopOnSignal, TaskEvalCallb
 from proq_agent.common.evaluation import NO_TASK, EnvPool, evaluate_both
 from zoo.cli import print_table
 from zoo.config import N_TIMESTEPS, hyperparams_of
-from zoo.data.tasks import make_task_env, task_envs
+from zoo.data.tasks import UntrustedEnvironment, find_task_env, make_task_env, task_envs
 from zoo.figures.learned_map import has_map
 from zoo.figures.maps import draw_map
 from zoo.figures.maze_geometry import MazeGeometry
@@ -71,12 +71,13 @@ def train(
     """
     for folder in filter(None, (log_folder.expanduser(), options.tensorboard_log)):
         check_folder(folder)
-    pool, tasks = task_envs(experiment.env)
+    pool, tasks = _environments(experiment.env, data.trust_dataset)
     try:
         experiment.check()
         dataset, info = data.load(experiment.env, progress=options.verbose > 0)
-        env = pool.take(tasks[0])
-        pool.give_back(tasks[0], env)
+        env = pool.take(tasks[0]) if tasks else None
+        if env is not None:
+            pool.give_back(tasks[0], env)
         model, total = experiment.build(env, dataset, info)
         run_folder = create_run(log_folder, experiment.algo, experiment.env, unique)
         try:
@@ -92,6 +93,16 @@ def train(
         return run
     finally:
         pool.close()
+
+
+def _environments(env_id: str, trust_dataset: bool) -> tuple[EnvPool, tuple[int, ...]]:
+    """Where to evaluate; without a task if nothing but an untrusted dataset describes the environment."""
+    try:
+        return task_envs(env_id, trust_dataset)
+    except UntrustedEnvironment as error:
+        without = "Training without an environment: nothing is evaluated, and actions have the range of the data"
+        print(f"note: {error}. {without}", file=sys.stderr)
+        return EnvPool(lambda _: make_task_env(env_id)), ()
 
 
 class TrainingRun:
@@ -156,7 +167,7 @@ class TrainingRun:
         callbacks: list[BaseCallback] = []
         if options.save_freq != -1:
             callbacks.append(CheckpointCallback(options.save_freq or max(total // CHECKPOINTS, 1), str(folder.path)))
-        if options.eval_freq != -1:
+        if options.eval_freq != -1 and self.tasks:
             start = 0 if options.eval_freq else model.first_useful_evaluation(total)
             callbacks.append(
                 TaskEvalCallback(
@@ -191,6 +202,14 @@ class TrainingRun:
 
     def report(self) -> None:
         """Evaluate the agent, print and record the result, and draw its map if it has one."""
+        if self.tasks:
+            self._evaluate()
+        if self.options.verbose:
+            print(f"agent: {self.folder.agent}")
+        if has_map(self.model):
+            self._draw_map()
+
+    def _evaluate(self) -> None:
         options, folder = self.options, self.folder
         episodes = options.eval_episodes or EPISODES_AT_THE_END
         if options.verbose:
@@ -206,14 +225,11 @@ class TrainingRun:
         folder.write_config(self.config)
         if options.verbose:
             print_table(f"Success on {self.env_id}", HEADER, [(row[0], *(f"{x:.1%}" for x in row[1:])) for row in rows])
-            print(f"agent: {folder.agent}")
         if self.tracker:
             self.tracker.log_table("results", HEADER, [(str(row[0]), *row[1:]) for row in rows])
-        if has_map(self.model):
-            self._draw_map()
 
     def _draw_map(self) -> None:
-        draw_map(self.model, self.folder.map, MazeGeometry.of_spare_env(make_task_env(self.env_id)))
+        draw_map(self.model, self.folder.map, MazeGeometry.of_spare_env(find_task_env(self.env_id)))
         if self.tracker:
             self.tracker.log_image("map", self.folder.map)
         if self.options.verbose:

@@ -4,6 +4,7 @@ import os
 from pathlib import Path
 from typing import Any
 
+import fuzzing
 import numpy as np
 import pytest
 import torch as th
@@ -31,6 +32,14 @@ TINY: dict[str, Any] = {
         "n_fourier_features": 4,
     },
 }
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--fuzz", type=int, default=0, metavar="N", help="cases for each target of test_fuzz.py")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    fuzzing.n_cases = config.getoption("--fuzz")
 
 
 @pytest.fixture(autouse=True)

@@ -234,6 +234,8 @@ ADAM = ("actor_optimizer", "state", 0)
         (set_at("actor_optimizer", "param_groups", 0, "betas", value=[0.9] * 50), "betas"),
         (set_at("actor_optimizer", "param_groups", 0, "params", value=[0]), "parameters"),
         (set_at("actor_optimizer", "param_groups", 0, "extra", value=[0]), "parameters"),
+        (lambda state: state["actor_optimizer"]["param_groups"][0].pop("eps"), "parameters"),
+        (lambda state: state["actor_optimizer"]["param_groups"][0].pop("maximize"), None),  # as of an older PyTorch
         (set_at(*ADAM, value={}), None),
         (set_at(*ADAM, "exp_avg", value=th.zeros(3)), "exp_avg"),
         (set_at(*ADAM, "exp_avg", value=3.0), "exp_avg|attribute"),

@@ -82,7 +82,9 @@ def check_optimizer_state(optimizer: th.optim.Optimizer, state: Any) -> None:
     if len(state) != 2 or len(groups) != len(own) or entries.keys() - known:
         raise ValueError("an optimiser's state is of other parameters")
     for mine, theirs, group in zip(own, groups, optimizer.param_groups, strict=True):
-        if theirs.keys() - mine.keys() or theirs["params"] != mine["params"]:
+        # Flags may be missing: later versions of PyTorch have more of them.
+        missing = [name for name in mine.keys() - theirs.keys() if not isinstance(mine[name], bool | None)]
+        if missing or theirs.keys() - mine.keys() or theirs["params"] != mine["params"]:
             raise ValueError("an optimiser's state is of other parameters or of another optimiser")
         settings = {name: value for name, value in theirs.items() if name in optimizer.defaults}
         for name, value in settings.items():

@@ -1,0 +1,308 @@
+"""
+Damaged and hostile input of every kind: a sound answer or one clear error, whatever it is.
+
+Some thousand cases run with the other tests; ``pytest tests/test_fuzz.py -n0 --fuzz 100000`` runs as many of each kind
+as one likes, others every time.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import zipfile
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import safetensors.torch
+import torch as th
+import yaml
+from agent_files import Members, as_stream, format_1, members_of, pickle_program, rewrite, with_header
+from fuzzing import cases, changed_bytes, changed_json, harmless, hostile, hostile_numbers, hostile_text, leaves_nothing
+from hypothesis import given
+from hypothesis import strategies as st
+from stable_baselines3.common.logger import Logger
+from tiny_goal import tiny_arrays, tiny_model
+
+from proq_agent import GoalDataset, ProQ
+from proq_agent.common.archive import read_archive
+from proq_agent.common.tensor_file import check_finite
+from proq_agent.proq.policies import ProQPolicy
+from zoo.plain_yaml import compose, construct
+
+KEYS = ("observation", "achieved_goal", "desired_goal")
+
+
+@cache
+def agent(version: int = 2) -> Members:
+    """A small agent that has learned for a few updates."""
+    stream = io.BytesIO()
+    tiny_model().learn(6, log_interval=None).save(stream)
+    return members_of(stream) if version == 2 else format_1(stream)
+
+
+@cache
+def agent_bytes(version: int) -> bytes:
+    return as_stream(agent(version)).getvalue()
+
+
+@cache
+def policy_file() -> Members:
+    stream = io.BytesIO()
+    tiny_model().policy.save(stream)
+    return members_of(stream)
+
+
+def use(model: ProQ) -> None:
+    """Whatever a file made of an agent: it is finite, acts, learns and is saved, or says that it cannot."""
+    for name, state in {"policy": model.policy.state_dict(), "training": model._training_state()}.items():
+        check_finite(state, name, model.policy.may_be_infinite)
+    for n in (None, 3):
+        shape = (2,) if n is None else (n, 2)
+        actions, state = model.predict({key: np.full(shape, 0.4, np.float32) for key in KEYS})
+        assert np.isfinite(actions).all() and model.action_space.contains(actions if n is None else actions[0])
+    model.save(io.BytesIO())
+    if model.batch_size < 100:
+        model.set_dataset(GoalDataset(**tiny_arrays(3, 10)))
+        model.set_logger(Logger(None, []))  # SB3's own makes a folder
+        model.learn(1, log_interval=None, reset_num_timesteps=False)
+
+
+def load_and_use(stream: io.BytesIO) -> None:
+    with harmless(len(stream.getvalue())):
+        use(ProQ.load(stream, device="cpu"))
+
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _sound_agents_are_used() -> None:
+    """Also loads whatever is loaded when it is first needed, as compiled kernels."""
+    for version in (1, 2):
+        use(ProQ.load(as_stream(agent(version)), device="cpu"))
+
+
+@pytest.mark.parametrize("version", [1, 2])
+@cases(400)
+@given(st.data())
+def test_damaged_agent_files(version: int, data: st.DataObject) -> None:
+    content = data.draw(changed_bytes(agent_bytes(version)))
+    sound = read_archive(io.BytesIO(agent_bytes(version)))
+    with harmless(len(content)):
+        archive = read_archive(io.BytesIO(content))
+        # Bytes that mean nothing to us, such as a time stamp; all else is recognised.
+        assert archive.metadata == sound.metadata
+        for name, tensor in sound.states["policy"].items():
+            assert th.equal(archive.states["policy"][name], tensor)
+
+
+@pytest.mark.parametrize("version", [1, 2])
+@cases(300)
+@given(st.data())
+def test_agent_files_with_changed_members_and_fitting_hashes(version: int, data: st.DataObject) -> None:
+    members = dict(agent(version))
+    name = data.draw(st.sampled_from(sorted(members.keys() - {"metadata.json"})))
+    stream = as_stream(members | {name: data.draw(changed_bytes(members[name]))})
+    with harmless(len(stream.getvalue())):
+        read_archive(stream)
+
+
+@cases(200)
+@given(st.data())
+def test_agent_files_with_changed_metadata(data: st.DataObject) -> None:
+    version = data.draw(st.sampled_from([1, 2]))
+    members = agent(version)
+    header = data.draw(changed_json(members["metadata.json"]))
+    stream = io.BytesIO()
+    rewrite(stream, members | {"metadata.json": json.dumps(header).encode()})
+    load_and_use(stream)
+
+
+tensors = st.builds(
+    lambda shape, dtype, value: th.full(shape, 1).to(dtype) * value,
+    st.lists(st.integers(0, 5), max_size=3),
+    st.sampled_from([th.float32, th.float64, th.float16, th.int64, th.uint8, th.bool]),
+    st.sampled_from([0, 1, -1, 1e-38, 1e38, float("nan"), float("inf"), 7]),
+)
+
+
+@st.composite
+def changed_tensors(draw: st.DrawFn, state: dict[str, th.Tensor]) -> dict[str, th.Tensor]:
+    state = dict(state)
+    for _ in range(draw(st.integers(1, 3))):
+        name = draw(st.sampled_from(sorted(state)))
+        way = draw(st.sampled_from(["value", "value", "one value", "scale", "other", "remove", "rename"]))
+        value = draw(st.sampled_from([0.0, -1.0, 1e-38, 1e38, 3e38, float("nan"), float("inf"), 1e10]))
+        tensor = state[name].clone()
+        if way == "other":
+            state[name] = draw(tensors)
+        elif way == "remove":
+            del state[name]
+        elif way == "rename":
+            state[draw(hostile_text) or "x"] = state.pop(name)
+        elif way == "scale" and tensor.is_floating_point():
+            state[name] = tensor * value
+        elif tensor.numel() and tensor.is_floating_point():
+            tensor.view(-1)[: None if way == "value" else 1] = value
+            state[name] = tensor
+        else:
+            state[name] = tensor ^ 1 if tensor.dtype == th.uint8 else tensor
+        if not state:
+            break
+    return state
+
+
+@cases(200)
+@given(st.data())
+def test_agent_files_with_changed_tensors(data: st.DataObject) -> None:
+    members = dict(agent())
+    name = data.draw(st.sampled_from(["policy.safetensors", "policy.safetensors", "training.safetensors"]))
+    state = data.draw(changed_tensors(safetensors.torch.load(members[name])))
+    load_and_use(as_stream(members | {name: safetensors.torch.save(state)}))
+
+
+@cases(150)
+@given(st.data())
+def test_agent_files_with_changed_states_of_optimisers(data: st.DataObject) -> None:
+    members = dict(agent())
+    rest = data.draw(changed_json(members["training.json"]))
+    load_and_use(as_stream(members | {"training.json": json.dumps(rest).encode()}))
+
+
+OPCODES = b"\x80\x02}q\x00(X]tuh\x01\x85\x86R.N0cK\x05J\x88\x89e"  # of what torch.save writes
+
+
+@cases(300)
+@given(st.binary(max_size=200) | st.lists(st.sampled_from(OPCODES), max_size=200).map(bytes))
+def test_any_pickle(program: bytes) -> None:
+    stream = as_stream(with_header({**agent(1), "policy.pth": pickle_program(program)}))
+    with harmless(len(stream.getvalue())):
+        read_archive(stream)
+
+
+@cases(100)
+@given(st.data())
+def test_files_of_a_policy_alone(data: st.DataObject) -> None:
+    members = policy_file()
+    header = data.draw(changed_json(members["metadata.json"]))
+    stream = io.BytesIO()
+    rewrite(stream, members | {"metadata.json": json.dumps(header).encode()})
+    with harmless(len(stream.getvalue())):
+        policy = ProQPolicy.load(stream, device="cpu")
+        check_finite(policy.state_dict(), "policy", policy.may_be_infinite)
+
+
+# ---- datasets ----------------------------------------------------------------------------------------
+
+
+@cache
+def npz_bytes(compressed: bool) -> bytes:
+    buffer = io.BytesIO()
+    (np.savez_compressed if compressed else np.savez)(buffer, **tiny_arrays(2, 6))  # type: ignore[arg-type]
+    return buffer.getvalue()
+
+
+def read_dataset(folder: Path, content: bytes) -> None:
+    path = folder / "set.npz"
+    path.write_bytes(content)
+    with leaves_nothing(folder), harmless(len(content)):
+        dataset = GoalDataset.from_npz(path)
+        for array in (dataset.observations, dataset.actions, dataset.achieved_goals):
+            assert array.dtype == th.float32 and array.isfinite().all()
+
+
+@cases(300)
+@given(data=st.data())
+def test_damaged_npz(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
+    read_dataset(_folder(tmp_path_factory), data.draw(changed_bytes(npz_bytes(data.draw(st.booleans())))))
+
+
+arrays = st.builds(
+    lambda values, shape, dtype: np.resize(np.array(values, dtype=float), shape).astype(dtype),
+    st.lists(hostile_numbers.filter(lambda x: x == x and abs(x) < 2**31), min_size=1, max_size=5),
+    st.lists(st.integers(0, 6), max_size=3),
+    st.sampled_from(["f4", "f8", "i4", "?", "U3", "c8", "u1", "f2"]),
+)
+
+
+@cases(200)
+@given(changes=st.dictionaries(st.sampled_from([*tiny_arrays(1, 2), "achieved_goals", "x"]), arrays | st.none()))
+def test_npz_with_other_arrays(tmp_path_factory: pytest.TempPathFactory, changes: dict[str, Any]) -> None:
+    content = {key: value for key, value in (tiny_arrays(2, 6) | changes).items() if value is not None}
+    buffer = io.BytesIO()
+    np.savez(buffer, **content)
+    read_dataset(_folder(tmp_path_factory), buffer.getvalue())
+
+
+described = "{{'descr': {!r}, 'fortran_order': {}, 'shape': {}}}"
+headers = st.builds(described.format, hostile | st.just("<f4"), hostile, hostile)
+
+
+@cases(150)
+@given(header=headers, rest=st.binary(max_size=40))
+def test_npz_with_any_header(tmp_path_factory: pytest.TempPathFactory, header: str, rest: bytes) -> None:
+    encoded = header.encode()[:60000]
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as file:
+        data = b"\x93NUMPY\x01\x00" + len(encoded).to_bytes(2, "little") + encoded + rest
+        for name in ("observations", "actions", "terminals"):
+            file.writestr(f"{name}.npy", data)
+    read_dataset(_folder(tmp_path_factory), buffer.getvalue())
+
+
+_folders: list[Path] = []
+
+
+def _folder(factory: pytest.TempPathFactory) -> Path:
+    """One for all cases: making thousands takes longer than they do."""
+    if not _folders:
+        _folders.append(factory.mktemp("fuzz"))
+    return _folders[0]
+
+
+# ---- YAML --------------------------------------------------------------------------------------------
+
+
+yaml_texts = st.text(alphabet="ab:-[]{}&*!<?|>%@#'\"\n 10.,~\0é", max_size=80)
+
+
+@cases(300)
+@given(yaml_texts | hostile.map(yaml.safe_dump))
+def test_any_yaml(text: str) -> None:
+    with harmless(len(text)):
+        construct(compose(text, "the text"), "the text")
+
+
+# ---- acting ------------------------------------------------------------------------------------------
+
+
+@cache
+def actor() -> ProQ:
+    return tiny_model(planning={"patience": 2})
+
+
+points = st.lists(st.floats(width=32, allow_nan=True) | st.floats(-2.0, 2.0), min_size=0, max_size=4)
+observations = st.fixed_dictionaries({key: points | hostile | points.map(np.array) | tensors for key in KEYS})
+
+
+states = st.none() | hostile | st.tuples(*[points.map(np.array)] * 4)
+
+
+@cases(400)
+@given(observations | hostile, states, st.none() | st.booleans() | hostile)
+def test_any_observation(observation: Any, state: Any, start: Any) -> None:
+    with harmless(1000):
+        actions, _ = actor().predict(observation, state, start)
+        assert np.isfinite(actions).all()
+
+
+@cases(150)
+@given(st.lists(st.tuples(st.floats(width=32), st.floats(width=32)), min_size=1, max_size=4))
+def test_any_numbers_seen(rows: list[tuple[float, float]]) -> None:
+    array = np.array(rows, dtype=np.float32)
+    with harmless(1000):
+        actions, _ = actor().predict(dict.fromkeys(KEYS, array))
+        assert np.isfinite(actions).all() and all(actor().action_space.contains(action) for action in actions)

@@ -160,7 +160,7 @@ def test_learning_rate_schedules(tmp_path: Path) -> None:
         ("a: &a [8]\nx: *a\n", "line 2: expected 'key: value'"),
         ("x:\n  n_timesteps: -5\n", "line 2: n_timesteps must be at least 1, got -5"),
         ("x:\n  [batch_size]: 5\n", "line 2: a key must be a name"),
-        ("x: &x\n  batch_size: 5\n  <<: *x\n", "line 3: this merges an entry into itself"),
+        ("x: &x\n  batch_size: 5\n  <<: *x\n", "line 1: this is merged into, or part of, itself"),
         ("x:\n  planning:\n    max_hopp: 3.0\n", "line 3: unknown hyperparameter 'max_hopp'; did you mean max_hop"),
         ("x:\n  max_hopp: 3.0\n", "line 2: unknown hyperparameter 'max_hopp'; did you mean planning.max_hop"),
         ("x:\n  dropuot: 0.1\n", "line 2: .*did you mean policy_kwargs.dropout"),

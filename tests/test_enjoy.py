@@ -10,12 +10,12 @@ import pytest
 from tiny_goal import ENV, TinyGoalEnv, tiny_model
 
 import zoo
+from proq_agent.common.files import env_name
 from zoo.cli import agent_options
 from zoo.enjoy import build_parser, main
 from zoo.figures.learned_map import LearnedMap
 from zoo.figures.video import MapVideo
 from zoo.runs.agents import AgentChoice, check_environment
-from zoo.runs.folder import env_name
 
 
 @pytest.fixture(scope="module")

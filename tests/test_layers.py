@@ -23,7 +23,7 @@ LAYERS = (
     ("proq_agent",),  # the algorithms, and the package that names them
     ("wrappers",),
     ("zoo.data", "zoo.worlds"),
-    ("zoo.registry", "zoo.cli", "zoo.schema", "zoo.config"),
+    ("zoo.registry", "zoo.cli", "zoo.schema", "zoo.config", "zoo.plain_yaml"),
     ("zoo.figures",),
     ("zoo.runs",),
     ("zoo.benchmarking",),

@@ -18,8 +18,9 @@ from zoo import train
 from zoo.data.catalogue import ROBOTICS_IDS, WORLDS, Provenance
 from zoo.data.generation import generate, save
 from zoo.data.load import load, load_validation
-from zoo.data.tasks import environment_id, make_task_env
+from zoo.data.tasks import make_task_env
 from zoo.generate import main
+from zoo.runs.experiment import environment_id
 from zoo.runs.folder import find_run
 
 robotics = pytest.importorskip("gymnasium_robotics")

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
+from zoo.plain_yaml import compose, construct, read_text, read_yaml
 from zoo.registry import DEFAULT_ALGO, PRESETS, algorithm
 from zoo.schema import Schema, convert, schema_of, to_plain, unknown, with_defaults
 
@@ -87,10 +88,8 @@ def read_block(name: str, algo: str, conf_file: str | Path | None = None) -> dic
     :raises ValueError: if there is none
     """
     for path in dict.fromkeys((_file(algo, conf_file), _file(algo))):
-        try:
-            block = (yaml.safe_load(path.read_text(encoding="utf-8")) or {}).get(name)
-        except (yaml.YAMLError, AttributeError) as error:
-            raise ValueError(f"{path} is not valid YAML with entries: {error}") from error
+        content = read_yaml(path)
+        block = content.get(name) if isinstance(content, dict) else None
         if isinstance(block, dict):
             return block
     raise ValueError(f"{path} has no part {name}")
@@ -123,37 +122,32 @@ class _Reader:
 
     def entry(self, path: Path, env_id: str, preset: str) -> dict[str, Any]:
         prefix, others = ("", "default") if preset == "tuned" else (f"{preset}/", preset)
-        try:
-            root = yaml.compose(path.read_text(encoding="utf-8"), Loader=yaml.SafeLoader)
-            entries = _items(root, root, str(path))
-            of_preset = [key for key in entries if key.startswith(prefix)]
-            fitting = (key for key in of_preset if fnmatchcase(env_id, key.removeprefix(prefix)))
-            names = [name for name in (prefix + env_id, *fitting, others) if name in entries]
-            if not names:
-                known = ", ".join(entries) or "none"
-                raise ValueError(f"{path}: there is no entry {prefix}{env_id} and no {others}; it has {known}")
-            result: dict[str, Any] = {}
-            self._read(*entries[names[0]], str(path), self.schema, result)
-            return result
-        except yaml.YAMLError as error:
-            raise ValueError(f"{path} is not valid YAML: {error}") from error
+        root = compose(read_text(path), str(path))
+        entries = _items(root, root, str(path))
+        of_preset = [key for key in entries if key.startswith(prefix)]
+        fitting = (key for key in of_preset if fnmatchcase(env_id, key.removeprefix(prefix)))
+        names = [name for name in (prefix + env_id, *fitting, others) if name in entries]
+        if not names:
+            known = ", ".join(entries) or "none"
+            raise ValueError(f"{path}: there is no entry {prefix}{env_id} and no {others}; it has {known}")
+        result: dict[str, Any] = {}
+        self._read(*entries[names[0]], str(path), self.schema, result)
+        return result
 
     def override(self, entry: dict[str, Any], override: str) -> None:
         """Change an entry by ``key:value`` or ``group.key:value``."""
         key, colon, text = override.partition(":")
         if not colon or not text.strip():
             raise ValueError(f"-params {override}: write key:value, as in batch_size:512")
-        try:
-            node = yaml.compose(text, Loader=yaml.SafeLoader)
-            if node is None:
-                raise ValueError(f"-params {override}: the value is only a comment")
-            for name in reversed(key.split(".")):
-                scalar = yaml.ScalarNode("tag:yaml.org,2002:str", name, node.start_mark, node.end_mark)
-                node = yaml.MappingNode("tag:yaml.org,2002:map", [(scalar, node)], node.start_mark, node.end_mark)
-            change: dict[str, Any] = {}
-            self._read(None, node, f"-params {override}", self.schema, change)
-        except yaml.YAMLError as error:
-            raise ValueError(f"-params {override}: the value is not valid YAML: {error}") from error
+        where = f"-params {override:.100}"
+        node = compose(text, f"{where}: the value")
+        if node is None:
+            raise ValueError(f"{where}: the value is only a comment")
+        for name in reversed(key.split(".")):
+            scalar = yaml.ScalarNode("tag:yaml.org,2002:str", name, node.start_mark, node.end_mark)
+            node = yaml.MappingNode("tag:yaml.org,2002:map", [(scalar, node)], node.start_mark, node.end_mark)
+        change: dict[str, Any] = {}
+        self._read(None, node, where, self.schema, change)
         _merge(entry, change, depth=len(self.places.get(key, key).split(".")))
 
     def _read(self, at: yaml.Node | None, node: yaml.Node, where: str, schema: Schema, result: dict[str, Any]) -> None:
@@ -161,7 +155,7 @@ class _Reader:
         for name, (key, value) in _items(at, node, where).items():
             place = _place(where, key)
             if schema is self.schema and name in self.gone:
-                if _plain(value) != self.gone[name]:
+                if construct(value, place) != self.gone[name]:
                     raise ValueError(f"{place}: {name} is no longer an option; leave it out")
             elif schema is self.schema and name in self.places:
                 self.moved[name] = self.places[name]
@@ -179,8 +173,9 @@ class _Reader:
 
 
 def _value(name: str, node: yaml.Node, hint: Any, place: str) -> Any:
+    plain = construct(node, f"{place}: {name}")
     try:
-        value = convert(_plain(node), hint)
+        value = convert(plain, hint)
     except ValueError as error:
         raise ValueError(f"{place}: {name} must be {error}") from None
     if name == N_TIMESTEPS and value < 1:
@@ -201,29 +196,20 @@ def _merge(entry: dict[str, Any], change: dict[str, Any], depth: int) -> None:
 # ---- YAML with line numbers ----------------------------------------------------------------------------
 
 
-def _plain(node: yaml.Node) -> Any:
-    return yaml.SafeLoader("").construct_document(node)
-
-
-def _items(
-    at: yaml.Node | None, node: yaml.Node | None, where: str, within: tuple[yaml.Node, ...] = ()
-) -> dict[str, tuple[yaml.Node, yaml.Node]]:
+def _items(at: yaml.Node | None, node: yaml.Node | None, where: str) -> dict[str, tuple[yaml.Node, yaml.Node]]:
     """
     The nodes of a mapping's keys and values; merged keys (``<<``) are those that are not given directly.
 
     :param at: the key of the mapping, whose line errors name: that of a value may be the one of its anchor
-    :param within: mappings that this one is merged into
     """
     if not isinstance(node, yaml.MappingNode):
         raise ValueError(f"{_place(where, at)}: expected 'key: value' lines")
-    if node in within:
-        raise ValueError(f"{_place(where, at)}: this merges an entry into itself")
     direct: dict[str, tuple[yaml.Node, yaml.Node]] = {}
     merged: dict[str, tuple[yaml.Node, yaml.Node]] = {}
     for key, value in node.value:
         if key.tag == "tag:yaml.org,2002:merge":
             for source in reversed(value.value if isinstance(value, yaml.SequenceNode) else [value]):
-                merged |= _items(key, source, where, (*within, node))
+                merged |= _items(key, source, where)
         elif not isinstance(key, yaml.ScalarNode):
             raise ValueError(f"{_place(where, key)}: a key must be a name, not a list or a mapping")
         elif key.value in direct:

@@ -77,11 +77,11 @@ def optimize(args: argparse.Namespace, argv: Sequence[str] = ()) -> None:
     except ImportError as error:
         raise ImportError("zoo.optimize needs Optuna: pip install optuna") from error
 
+    from proq_agent.common.files import env_name
     from zoo.data.source import DataSource
     from zoo.data.tasks import task_envs
     from zoo.runs import search
     from zoo.runs.experiment import Experiment
-    from zoo.runs.folder import env_name
     from zoo.runs.search_space import read_space
 
     check_at_least_one(
@@ -102,9 +102,8 @@ def optimize(args: argparse.Namespace, argv: Sequence[str] = ()) -> None:
     try:
         experiment.check()
         space = read_space(args.algo, args.conf_file)
-        dataset, info = DataSource(args.dataset_dir, args.dataset_path, args.dataset_source, args.trust_dataset).load(
-            args.env
-        )
+        data = DataSource(args.dataset_dir, args.dataset_path, args.dataset_source, args.trust_dataset)
+        dataset, info = data.load(args.env)
         if args.verbose:
             print(info.describe())
         name = args.study_name or env_name(args.env)

@@ -74,9 +74,8 @@ def _coverage(args: argparse.Namespace) -> None:
     from zoo.data.source import DataSource
     from zoo.figures.maps import draw_coverage
 
-    dataset, info = DataSource(args.dataset_dir, args.dataset_path, args.dataset_source, args.trust_dataset).load(
-        args.env
-    )
+    data = DataSource(args.dataset_dir, args.dataset_path, args.dataset_source, args.trust_dataset)
+    dataset, info = data.load(args.env)
     title = f"{args.env}: {info.transitions:,} transitions" if args.title is None else args.title
     draw_coverage(dataset, args.out, _maze(args.env), title)
 

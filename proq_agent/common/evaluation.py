@@ -11,7 +11,7 @@ import gymnasium as gym
 import numpy as np
 from stable_baselines3.common.type_aliases import PolicyPredictor
 
-from proq_agent.common.spaces import warn_if_normalised
+from proq_agent.common.normalised import warn_if_normalised
 
 DEFAULT_N_ENVS = 50  # enough rows to share the cost of a predict; more only cost memory and time to build
 NO_TASK = 0  # the one pseudo-task of an environment without tasks

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -86,3 +87,8 @@ def _lock(file: BinaryIO) -> bool:
         return True
     except BlockingIOError:
         return False
+
+
+def env_name(env_id: str) -> str:
+    """The id as a file name: ``module:Env-v0`` and ``minari:a/b-v0`` hold characters that paths do not like."""
+    return re.sub(r"[^\w.-]", "-", env_id)

@@ -22,13 +22,13 @@ from stable_baselines3.common.vec_env import VecEnv
 from proq_agent.common.agent_file import SavedAlgorithm
 from proq_agent.common.callbacks import ProgressBar
 from proq_agent.common.dataset import GoalDataset
+from proq_agent.common.normalised import warn_if_normalised
 from proq_agent.common.spaces import (
     action_space_of,
     check_actions,
     check_goal_spaces,
     check_observation,
     observation_space_of,
-    warn_if_normalised,
 )
 
 SelfOffline = TypeVar("SelfOffline", bound="OfflineAlgorithm")

@@ -17,8 +17,6 @@ from typing import Any, NamedTuple
 
 import torch as th
 
-from proq_agent.common.errors import CheckpointError
-
 MAX_VALUES = 100_000  # and as many instructions; an agent has some thousands
 MAX_SHARING = 4  # bytes of all tensors for each byte of the file; tied weights share theirs
 _DTYPES = {
@@ -52,11 +50,11 @@ def load_pickled_state(data: bytes) -> Any:
     with zipfile.ZipFile(io.BytesIO(data)) as file:
         infos = {info.filename.partition("/")[2]: info for info in file.infolist()}
         if any(info.compress_type != zipfile.ZIP_STORED for info in infos.values()):
-            raise CheckpointError("it is compressed, which an agent file never is")
+            raise ValueError("it is compressed, which an agent file never is")
         if sum(info.file_size for info in file.infolist()) > len(data):
-            raise CheckpointError("its members declare more bytes than it has")
+            raise ValueError("its members declare more bytes than it has")
         if "byteorder" in infos and file.read(infos["byteorder"]) != b"little":
-            raise CheckpointError("it was written on a machine of another byte order")
+            raise ValueError("it was written on a machine of another byte order")
         left = MAX_SHARING * len(data)
         storages: dict[str, bytearray] = {}
 
@@ -65,12 +63,12 @@ def load_pickled_state(data: bytes) -> Any:
             numel = math.prod(size)
             left -= numel * storage.dtype.itemsize
             if not 0 <= numel <= storage.size or min((*size, *stride, 0)) < 0 or left < 0:
-                raise CheckpointError(f"a tensor of {numel} numbers in {storage.size}")
+                raise ValueError(f"a tensor of {numel} numbers in {storage.size}")
             if storage.key not in storages:
                 storages[storage.key] = bytearray(file.read(infos[f"data/{storage.key}"]))
             content = storages[storage.key]
             if len(content) != storage.size * storage.dtype.itemsize:
-                raise CheckpointError("a tensor's bytes are not as many as declared")
+                raise ValueError("a tensor's bytes are not as many as declared")
             flat = th.frombuffer(content, dtype=storage.dtype) if content else th.empty(0, dtype=storage.dtype)
             return flat.as_strided(size, stride, offset)
 
@@ -88,7 +86,7 @@ def _read(program: bytes, tensor: Callable[..., Any]) -> Any:
         nonlocal n_values
         n_values += 1
         if n_values > MAX_VALUES:
-            raise CheckpointError(f"more than {MAX_VALUES} values")
+            raise ValueError(f"more than {MAX_VALUES} values")
         if isinstance(value, dict):
             value = [*value.keys(), *value.values()]
         if isinstance(value, list | tuple) and not isinstance(value, _Storage):
@@ -104,7 +102,7 @@ def _read(program: bytes, tensor: Callable[..., Any]) -> Any:
     argument: Any
     for number, (opcode, argument, _) in enumerate(pickletools.genops(program)):
         if number > MAX_VALUES:
-            raise CheckpointError(f"more than {MAX_VALUES} values")
+            raise ValueError(f"more than {MAX_VALUES} values")
         name = opcode.name
         if name in ("PROTO", "STOP"):
             continue
@@ -133,7 +131,7 @@ def _read(program: bytes, tensor: Callable[..., Any]) -> Any:
         elif name == "BINPERSID":
             kind, storage, key, _, size = stack.pop()
             if kind != "storage" or not isinstance(storage, th.dtype):
-                raise CheckpointError("an object that is no tensor")
+                raise ValueError("an object that is no tensor")
             stack.append(_Storage(storage, key, size))
         elif name == "REDUCE":
             arguments, function = stack.pop(), stack.pop()
@@ -147,7 +145,7 @@ def _read(program: bytes, tensor: Callable[..., Any]) -> Any:
             items = popped() if name == "APPENDS" else [stack.pop()]
             _as(list, stack[-1]).extend(items)
         else:
-            raise CheckpointError(f"it does more than place tensors ({name}), loading it could run foreign code")
+            raise ValueError(f"it does more than place tensors ({name}), loading it could run foreign code")
     (state,) = stack
     count(state)
     return state
@@ -155,7 +153,7 @@ def _read(program: bytes, tensor: Callable[..., Any]) -> Any:
 
 def _as(kind: type, value: Any) -> Any:
     if type(value) is not kind:
-        raise CheckpointError(f"{value!r:.80} is no {kind.__name__}")
+        raise ValueError(f"{value!r:.80} is no {kind.__name__}")
     return value
 
 
@@ -169,4 +167,4 @@ def _function(name: str, tensor: Callable[..., Any]) -> Any:
         return dict
     if module == "torch" and function in _DTYPES:
         return _DTYPES[function]
-    raise CheckpointError(f"it names {name!r}, loading it could run foreign code")
+    raise ValueError(f"it names {name!r}, loading it could run foreign code")

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import TYPE_CHECKING, Any
 
-import gymnasium as gym
 import numpy as np
 import torch as th
 from gymnasium import spaces
-from stable_baselines3.common.vec_env import VecNormalize
 
 if TYPE_CHECKING:
     from proq_agent.common.dataset import GoalDataset
@@ -107,31 +104,3 @@ def check_actions(actions: np.ndarray) -> np.ndarray:
             "weights make no sense"
         )
     return actions
-
-
-def warn_if_normalised(env: Any) -> None:
-    """
-    Say so if an environment hands out normalised observations, to which an agent of ours is blind: it standardises
-    by itself, and knows places by their coordinates.
-
-    This notices ``VecNormalize`` and ``NormalizeObservation`` in an environment that it is shown. An observation alone
-    does not tell: normalised coordinates are places on the map, too, but others.
-
-    :param env: an environment, or several in a ``VecEnv``
-    """
-    waiting = [env]
-    while waiting:
-        env = waiting.pop()
-        if isinstance(env, gym.wrappers.NormalizeObservation) or (isinstance(env, VecNormalize) and env.norm_obs):
-            warnings.warn(
-                f"{type(env).__name__} changes the observations, and the agent will take one place for another; take "
-                "it off (norm_obs=False), unless the dataset was recorded through the very same normalisation",
-                stacklevel=3,
-            )
-            return
-        waiting += [
-            inner
-            for inner in (getattr(env, "venv", None), getattr(env, "__dict__", {}).get("env"))
-            if inner is not None
-        ]
-        waiting += getattr(env, "envs", [])[:1]

@@ -17,8 +17,6 @@ from typing import Any
 import safetensors.torch
 import torch as th
 
-from proq_agent.common.errors import CheckpointError
-
 TENSORS, REST = ".safetensors", ".json"
 MAX_INDEX_BYTES = 2**22  # of JSON, which takes some 25 times its size in memory
 MAX_DEPTH = 20
@@ -52,13 +50,13 @@ def load_state(name: str, members: dict[str, bytes]) -> Any:
     """
     data = members[name + TENSORS]
     if max(int.from_bytes(data[:8], "little"), len(members.get(name + REST, b""))) > MAX_INDEX_BYTES:
-        raise CheckpointError(f"its index is larger than {MAX_INDEX_BYTES} bytes")
+        raise ValueError(f"its index is larger than {MAX_INDEX_BYTES} bytes")
     tensors = dict(sorted(safetensors.torch.load(data).items()))
     if name + REST not in members:
         return tensors
     state = _put_together(json.loads(members[name + REST]), tensors, 0)
     if tensors:
-        raise CheckpointError(f"the tensors {sorted(tensors)[:3]} have no place in {name}{REST}")
+        raise ValueError(f"the tensors {sorted(tensors)[:3]} have no place in {name}{REST}")
     return state
 
 
@@ -119,7 +117,7 @@ def _take_apart(value: Any, where: str, tensors: dict[str, th.Tensor], depth: in
 def _put_together(value: Any, tensors: dict[str, th.Tensor], depth: int) -> Any:
     """Each tensor is taken out of ``tensors`` as it is used: twice the same would need twice the memory."""
     if depth > MAX_DEPTH:
-        raise CheckpointError(f"nested more than {MAX_DEPTH} deep")
+        raise ValueError(f"nested more than {MAX_DEPTH} deep")
     if isinstance(value, list):
         return [_put_together(item, tensors, depth + 1) for item in value]
     if not isinstance(value, dict):
@@ -133,4 +131,4 @@ def _put_together(value: Any, tensors: dict[str, th.Tensor], depth: int) -> Any:
         items = [(key, _put_together(item, tensors, depth + 1)) for key, item in content]
         if all(type(key) in (str, int) for key, _ in items) and len(dict(items)) == len(items):
             return dict(items)
-    raise CheckpointError(f"malformed value {value!r:.80}")
+    raise ValueError(f"malformed value {value!r:.80}")

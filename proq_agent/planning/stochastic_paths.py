@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from proq_agent.chance.hazards import Risks
+if TYPE_CHECKING:
+    from proq_agent.chance.hazards import Risks
 
 _TIE = 1e-9  # relative differences in value that make none
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 import threading
+from collections.abc import Callable
+from functools import cached_property
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -197,8 +199,6 @@ class ProQ(OfflineAlgorithm):
         self.keypoint_optimizer = th.optim.Adam([self.policy.standard_keypoints], lr=self.keypoints.learning_rate)
         rate, most = self.distance.multiplier_learning_rate, self.distance.max_multiplier
         self.multipliers = Multipliers(("dist", "ood", "kps"), rate, most).to(self.device)
-        self._map_loss = th.compile(self._map_objective) if self.compile else self._map_objective
-        self._actor_loss = th.compile(self._actor_objective) if self.compile else self._actor_objective
 
     def _prepare_dataset(self, dataset: GoalDataset) -> GoalDataset:
         """End trajectories at unpredictable transitions, and remember these as chance edges for the planner."""
@@ -274,6 +274,15 @@ class ProQ(OfflineAlgorithm):
     def first_useful_evaluation(self, total: int) -> int:
         """Until the actor begins to learn there is nothing to see."""
         return round((1.0 - self.actor_fraction) * total)
+
+    @cached_property
+    def _map_loss(self) -> Callable[[GoalBatch], MapObjective]:
+        """Compiled when it is first needed: an agent that only acts needs no compiler."""
+        return th.compile(self._map_objective) if self.compile else self._map_objective
+
+    @cached_property
+    def _actor_loss(self) -> Callable[[GoalBatch, Located], tuple[th.Tensor, losses.Metrics]]:
+        return th.compile(self._actor_objective) if self.compile else self._actor_objective
 
     def _map_objective(self, batch: GoalBatch) -> MapObjective:
         return map_objective(self.policy, batch, self.multipliers, self.generator, self.distance)

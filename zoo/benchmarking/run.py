@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from proq_agent.common.evaluation import evaluate_both
+from proq_agent.common.files import env_name
 from zoo.benchmarking.identity import agent_digest, code_version, digest
 from zoo.benchmarking.results import Result, read_results, write_results
 from zoo.benchmarking.side_by_side import usable_cores
@@ -21,7 +22,7 @@ from zoo.figures.maze_geometry import MazeGeometry
 from zoo.registry import algorithm
 from zoo.runs.agents import load_map
 from zoo.runs.experiment import Experiment
-from zoo.runs.folder import RunFolder, env_name, git_commit, run_of
+from zoo.runs.folder import RunFolder, git_commit, run_of
 from zoo.runs.options import TrainingOptions
 from zoo.runs.training import train
 

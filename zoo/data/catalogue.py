@@ -5,18 +5,18 @@ from __future__ import annotations
 import difflib
 import hashlib
 import json
-import re
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import numpy as np
 
-from proq_agent.common.errors import within
+from proq_agent.common.files import env_name
 from proq_agent.common.goals import GoalSpec
 
 DEFAULT_DATASET_DIR = Path("~/.ogbench/data")
 MAZE_PREFIX = "maze:"
+MINARI = "minari:"
 SPLITS = ("train", "val")
 SOURCES = ("auto", "file", "download", "generate")
 PROVENANCE_KEY = "generated_by"
@@ -156,12 +156,14 @@ class Provenance:
 
     @classmethod
     def from_array(cls, array: np.ndarray) -> Provenance:
-        with within(f"the array {PROVENANCE_KEY} is not one that zoo.generate writes", kind=ValueError):
+        try:
             fields = json.loads(str(array))
             origin = cls(**{name: fields[name] for name in cls.__dataclass_fields__})
             if type(origin.dataset_id) is not str or origin.split not in SPLITS or type(origin.seed) is not int:
                 raise ValueError("a name, a split or a seed is none")
             return origin
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
+            raise ValueError(f"the array {PROVENANCE_KEY} is not one that zoo.generate writes") from error
 
 
 def find_world(dataset_id: str) -> World | None:
@@ -178,11 +180,6 @@ def unknown_id(dataset_id: str, known: Sequence[str] = ()) -> ValueError:
     closest = difflib.get_close_matches(dataset_id, [*known, *WORLDS], n=3, cutoff=0.5)
     hint = f"did you mean {' or '.join(closest)}?" if closest else f"known are {', '.join(WORLDS)}"
     return ValueError(f"unknown dataset {dataset_id!r}; {hint}")
-
-
-def env_name(env_id: str) -> str:
-    """The id as a file name: ``module:Env-v0`` and ``minari:a/b-v0`` hold characters that paths do not like."""
-    return re.sub(r"[^\w.-]", "-", env_id)
 
 
 def train_path(folder: Path, dataset_id: str) -> Path:

@@ -10,10 +10,8 @@ import gymnasium as gym
 from proq_agent.common.evaluation import NO_TASK, EnvPool
 from proq_agent.common.minari_files import load_minari, named_environment
 from wrappers import GoalDict, make_goal_env
-from zoo.data.catalogue import MAZE_PREFIX
+from zoo.data.catalogue import MAZE_PREFIX, MINARI
 from zoo.worlds import TEXT_MAZE_ID
-
-MINARI = "minari:"
 
 
 class UntrustedEnvironment(ValueError):
@@ -59,12 +57,6 @@ def find_task_env(env_id: str) -> GoalDict | None:
         return make_task_env(env_id)
     except UntrustedEnvironment:
         return None
-
-
-def environment_id(env_id: str) -> str:
-    """The id by which settings are looked up: a Minari dataset knows its environment."""
-    named = named_environment(env_id.removeprefix(MINARI)) if env_id.startswith(MINARI) else None
-    return env_id if named is None else named.id
 
 
 def task_envs(env_id: str, trust_dataset: bool = False) -> tuple[EnvPool, tuple[int, ...]]:

@@ -8,11 +8,12 @@ from importlib.resources import as_file, files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from proq_agent.common.files import env_name
 from wrappers.goal_dict import GoalDict
 from wrappers.make import dataset_env_ids
 from zoo.data.catalogue import ROBOTICS_IDS
 from zoo.registry import DEFAULT_ALGO, algorithm
-from zoo.runs.folder import RunFolder, env_name, find_run, list_runs, run_of
+from zoo.runs.folder import RunFolder, find_run, list_runs, run_of
 
 if TYPE_CHECKING:
     from proq_agent.common.offline import OfflineAlgorithm

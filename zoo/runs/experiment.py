@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from gymnasium import Env
 
+from proq_agent.common.minari_files import named_environment
 from zoo.config import all_hyperparams, load_hyperparams
-from zoo.data.tasks import environment_id
+from zoo.data.catalogue import MINARI
 from zoo.registry import DEFAULT_ALGO, algorithm
 from zoo.runs.agents import check_environment
 from zoo.runs.folder import run_of
@@ -20,6 +21,12 @@ if TYPE_CHECKING:
     from proq_agent.common.dataset import GoalDataset
     from proq_agent.common.offline import OfflineAlgorithm
     from zoo.data.load import DatasetInfo
+
+
+def environment_id(env_id: str) -> str:
+    """The id by which settings are looked up: a Minari dataset knows its environment."""
+    named = named_environment(env_id.removeprefix(MINARI)) if env_id.startswith(MINARI) else None
+    return env_id if named is None else named.id
 
 
 @dataclass(frozen=True)

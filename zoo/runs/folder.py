@@ -31,9 +31,12 @@ from typing import Any
 import torch as th
 import yaml
 
-from proq_agent.common.files import atomic_file
-from zoo.data.catalogue import env_name
+from proq_agent.common.errors import within
+from proq_agent.common.files import atomic_file, env_name, remove_abandoned
+from zoo.plain_yaml import read_yaml
 
+# Of what is read again; the rest of config.yml is for people.
+CONFIG_TYPES: dict[str, Any] = {"env": str | None, "resumed_from": str | None, "dataset": dict | None}
 PACKAGES = ("proq-agent", "torch", "stable-baselines3", "gymnasium", "ogbench", "mujoco", "numpy", "scipy", "numba")
 
 
@@ -94,12 +97,13 @@ class RunFolder:
         """
         if not self.config.is_file():
             return {}
-        try:
-            config = yaml.safe_load(self.config.read_text())
-        except (yaml.YAMLError, UnicodeDecodeError):
-            config = None
-        if not isinstance(config, dict):
-            raise ValueError(f"{self.config} is damaged; repair it, or move it away")
+        with within(f"{self.config} is damaged", "repair it, or move it away", ValueError):
+            config = read_yaml(self.config)
+            if not isinstance(config, dict):
+                raise ValueError("no 'key: value' lines")
+            for name, kinds in CONFIG_TYPES.items():
+                if not isinstance(config.get(name), kinds):
+                    raise ValueError(f"{name} is {config.get(name)!r:.40}")
         return config
 
     def resumed_from(self) -> RunFolder | None:
@@ -141,7 +145,11 @@ def create_run(log_folder: Path, algo: str, env_id: str, unique: bool = False) -
     parent = log_folder.expanduser() / algo
     parent.mkdir(parents=True, exist_ok=True)
     suffix = f"_{uuid.uuid4()}" if unique else ""
-    number = max(list_runs(log_folder, algo, env_id), default=0) + 1
+    runs = list_runs(log_folder, algo, env_id)
+    for folder in (path for same_number in runs.values() for path in same_number):
+        for part in (folder, folder / name):  # of a training that was killed while it wrote
+            remove_abandoned(part)
+    number = max(runs, default=0) + 1
     while True:
         path = parent / f"{name}_{number}{suffix}"
         try:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import torch as th
 
 from proq_agent.planning.goal_map import Places, Rows
-from proq_agent.proq.policies import ProQPolicy
+
+if TYPE_CHECKING:
+    from proq_agent.proq.policies import ProQPolicy
 
 
 class Targets(NamedTuple):

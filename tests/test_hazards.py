@@ -30,10 +30,17 @@ def test_a_hop_pays_for_the_steps_it_spends_inside() -> None:
 
 
 def test_a_hop_along_the_border_pays_for_straying() -> None:
-    edge = replace(box([5.0, 0.0], [5.0, 1.0], 0.1, turn=np.pi), margin=0.5)
-    starts, ends = np.array([[0.0, 0.9], [0.0, 1.2], [0.0, 1.6]]), np.array([[10.0, 0.9], [10.0, 1.2], [10.0, 1.6]])
-    survival, _ = Hazards([edge]).risks(starts, ends, np.full(3, 10.0))
-    np.testing.assert_allclose(survival, [0.9**10, 0.9, 1.0])
+    edge = replace(box([5.0, 0.0], [5.0, 1.0], 0.1, turn=np.pi), step=np.full(2, 0.2))  # strays by up to three steps
+    starts, ends = np.array([[0.0, 0.9], [0.0, 1.5], [0.0, 1.7]]), np.array([[10.0, 0.9], [10.0, 1.5], [10.0, 1.7]])
+    survival, _ = Hazards([edge]).risks(starts, ends, np.full(3, 50.0))
+    np.testing.assert_allclose(survival, [0.9**50, 0.9**5, 1.0])
+
+
+def test_steps_are_counted_along_the_line_where_their_length_is_known() -> None:
+    edge = replace(box([5.0, 0.0], [5.0, 9.0], 0.1), step=np.array([0.5, 2.0]))
+    starts, ends = np.array([[0.0, 0.0]]), np.array([[5.0, 0.0], [0.001, 8.0]])
+    survival, _ = Hazards([edge]).risks(starts, ends, np.full(2, 99.0))
+    np.testing.assert_allclose(survival, [0.9**10, 0.9**4], rtol=1e-3)
 
 
 def test_overlapping_regions_share_what_is_lost() -> None:

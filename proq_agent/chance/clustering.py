@@ -32,7 +32,7 @@ def cluster_chance(
     exits: NDArray[np.floating],
     visits: NDArray[np.floating],
     *,
-    margin: float = 0.0,
+    step: NDArray[np.float64] | None = None,
     closeness: float = 0.25,
     min_count: int = 5,
     max_nodes: int = MAX_NODES,
@@ -49,7 +49,7 @@ def cluster_chance(
     :param entrances: Where each jump began, in goal space, ``[n, goal_dim]``.
     :param exits: Where it ended, ``[n, goal_dim]``.
     :param visits: Where every transition of the data began, jump or not, ``[T, goal_dim]``.
-    :param margin: How far one strays from a straight line.
+    :param step: How far a step of the data leads in each coordinate, ``[goal_dim]``.
     :param closeness: Size of a place relative to a jump.
     :param min_count: Fewest jumps that make an entrance or an exit.
     :param max_nodes: Most entrances and exits in all.
@@ -94,7 +94,7 @@ def cluster_chance(
         count = int(counts[kept].sum())
         edges.append(
             ChanceEdge(
-                region.centre, region.radius, centres, counts[kept] / count, count, float(rate), region.axes, margin
+                region.centre, region.radius, centres, counts[kept] / count, count, float(rate), region.axes, step
             )
         )
     return sorted(edges, key=lambda edge: -edge.count)

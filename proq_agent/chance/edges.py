@@ -24,7 +24,7 @@ class ChanceEdge:
     :param rate: Share of the steps from the region that jump; where regions overlap, their rates add up.
     :param axes: If the region is a box, ``[goal_dim, goal_dim]``: where all of ``axes @ (goal - entrance)`` are within
         one; else it is a ball.
-    :param margin: Who passes a box at this distance may stray into it.
+    :param step: How far a step of the data leads in each coordinate, ``[goal_dim]``, if known.
     """
 
     entrance: NDArray[np.float64]
@@ -34,7 +34,7 @@ class ChanceEdge:
     count: int
     rate: float = 1.0
     axes: NDArray[np.float64] | None = None
-    margin: float = 0.0
+    step: NDArray[np.float64] | None = None
 
     @property
     def is_portal(self) -> bool:
@@ -66,8 +66,8 @@ class ChanceEdge:
             probabilities=np.asarray(data["probabilities"], dtype=np.float64),
             count=int(data["count"]),
             rate=float(data.get("rate", 1.0)),
-            axes=None if data.get("axes") is None else np.asarray(data["axes"], dtype=np.float64),
-            margin=float(data.get("margin", 0.0)),
+            axes=_array_or_none(data.get("axes")),
+            step=_array_or_none(data.get("step")),
         )
         n = len(edge.probabilities)
         shapes = (edge.entrance.shape, edge.exits.shape, edge.probabilities.shape)
@@ -97,6 +97,10 @@ def edges_from_dicts(data: list[dict[str, Any]], goal_dim: int) -> list[ChanceEd
     if sum(1 + len(edge.exits) for edge in edges) > MAX_PLACES:
         raise ValueError(f"chance edges with more than {MAX_PLACES} entrances and exits")
     return edges
+
+
+def _array_or_none(values: list[Any] | None) -> NDArray[np.float64] | None:
+    return None if values is None else np.asarray(values, dtype=np.float64)
 
 
 def in_region(

@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from proq_agent.chance.edges import ChanceEdge
 
-STRAYING = 0.1  # share of the steps in the margin of a region that stray into it
+WANDER = 3.0  # steps that one strays from a straight line
+STRAYING = 0.1  # share of the steps in that margin of a region that stray into it
 
 
 class Risks(NamedTuple):
@@ -36,9 +37,11 @@ class Hazards:
         self.rates = np.array([edge.rate for edge in of])
         self.axes = np.array([_box_axes(edge) for edge in of])
         self.centres = np.array([edge.entrance for edge in of])
-        # A row of the axes is as long as the inverse of the half-width in its direction.
-        margins = np.array([edge.margin for edge in of]).reshape(-1, 1, 1)
-        self.wider_axes = self.axes / (1.0 + margins * np.linalg.norm(self.axes, axis=-1, keepdims=True))
+        # How far a step leads in each coordinate; infinitely far if it is not known.
+        self.steps = np.array([np.full_like(edge.entrance, np.inf) if edge.step is None else edge.step for edge in of])
+        strays = np.where(np.isinf(self.steps), 0.0, WANDER * self.steps)
+        margins = _norm(self.axes * strays[:, None]) if of else 0.0  # in half-widths of the box, along each of its axes
+        self.wider_axes = self.axes / (1.0 + margins)
 
     def __len__(self) -> int:
         return len(self.numbers)
@@ -55,14 +58,17 @@ class Hazards:
 
         :param starts: ``[..., goal_dim]`` points; with ``ends`` they broadcast to the shape of ``lengths``
         :param ends: ``[..., goal_dim]`` points
-        :param lengths: ``[...]`` of the hops, in steps
+        :param lengths: ``[...]`` of the hops, in steps, as far as regions do not tell how far a step leads
         :param longest: longer hops are not looked at
         """
         shape, dim = np.shape(lengths), np.shape(ends)[-1]
         looked_at = np.flatnonzero(np.ravel(lengths) <= longest)
         starts, ends = (np.broadcast_to(points, (*shape, dim)).reshape(-1, dim)[looked_at] for points in (starts, ends))
         inside, around = (_shares(starts, ends, self.centres, axes) for axes in (self.axes, self.wider_axes))
-        steps = (inside + STRAYING * (around - inside)) * np.ravel(lengths)[looked_at, None]
+        # Learned distances are too long where chance made the data scarce, the more the nearer one comes.
+        straight = _norm((ends - starts)[:, None] / self.steps)[..., 0]
+        steps = np.where(np.isinf(self.steps[:, 0]), np.ravel(lengths)[looked_at, None], straight)
+        steps = (inside + STRAYING * (around - inside)) * steps
         strikes = -np.log1p(-self.rates) * steps  # expected, of each region
         total = strikes.sum(axis=1)
         survival, losses = np.ones(np.size(lengths)), np.zeros((np.size(lengths), self.n_edges))
@@ -82,6 +88,10 @@ def _shares(
     one, other = (-1.0 - at) / way, (1.0 - at) / way
     enter, leave = np.minimum(one, other).max(axis=2), np.maximum(one, other).min(axis=2)
     return np.maximum(np.minimum(leave, 1.0) - np.maximum(enter, 0.0), 0.0)
+
+
+def _norm(vectors: NDArray[np.floating]) -> NDArray[np.floating]:
+    return np.linalg.norm(vectors, axis=-1, keepdims=True)
 
 
 def _box_axes(edge: ChanceEdge) -> NDArray[np.floating]:

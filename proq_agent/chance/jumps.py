@@ -64,12 +64,15 @@ def periods(points: NDArray[np.floating], next_points: NDArray[np.floating]) -> 
     :return: ``[dim]`` the range of each coordinate that wraps, inf for the others.
     """
     periods = np.full(points.shape[1], np.inf)
-    for k, size in enumerate(np.abs(next_points - points).T):
-        if not size.any():
+    for k, change in enumerate((next_points - points).T):
+        if not change.any():
             continue
+        size = np.abs(change)
         end, period = _tail_end(size), np.ptp(points[:, k])
-        far = size > end
-        if far.sum() >= MIN_JUMPS and period > 2 * end and np.mean(period - size[far] < end) >= WRAPPING:
+        across = period - size < end
+        # Both ways: a portal may lead from one wall to the other, but hardly another one back.
+        fewest = min(np.count_nonzero(across & (change > 0)), np.count_nonzero(across & (change < 0)))
+        if period > 2 * end and fewest >= MIN_JUMPS and across.sum() >= WRAPPING * np.count_nonzero(size > end):
             periods[k] = period
     return periods
 

@@ -10,11 +10,10 @@ import numpy as np
 from proq_agent.chance.clustering import cluster_chance
 from proq_agent.chance.detection import find_unpredictable
 from proq_agent.chance.edges import ChanceEdge
-from proq_agent.chance.jumps import find_jumps
+from proq_agent.chance.jumps import find_jumps, ordinary_step
 from proq_agent.common.dataset import GoalDataset
 
 MANY = 0.01  # share of the transitions set apart that is worth a warning
-WANDER = 3.0  # steps that one strays from a straight line
 SHATTERED = 0.05  # mean length of the pieces that are left, likewise, relative to the trajectories
 
 
@@ -43,8 +42,10 @@ def separate_chance(dataset: GoalDataset, seed: int) -> Separation:
     rows = starts[found]
     edges: tuple[ChanceEdge, ...] = ()
     if len(rows):
-        step = float(np.median(np.linalg.norm(goals[starts + 1] - visits, axis=1)))
-        edges = tuple(cluster_chance(goals[rows], goals[rows + 1], visits, margin=WANDER * step))
+        change = (goals[starts + 1] - visits)[~found].astype(np.float64)
+        unit = np.maximum(ordinary_step(change), 1e-12)
+        step = unit * np.median(np.linalg.norm(change / unit, axis=1))
+        edges = tuple(cluster_chance(goals[rows], goals[rows + 1], visits, step=np.maximum(step, 1e-12)))
     share = len(rows) / max(len(starts), 1)
     summary = f"{len(rows)} of {len(starts)} transitions ({100 * share:.2g} %) were decided by chance and are set apart"
     if len(rows):

@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable, Mapping
 from functools import partial
+from types import ModuleType
 from typing import Any
 
 import numpy as np
 import torch as th
 from torch.utils._python_dispatch import TorchDispatchMode
 
-import proq_agent.proq.proq
 from proq_agent.common.dataset import GoalDataset
 from proq_agent.common.goal_sampling import GoalSampling
 from proq_agent.common.offline import OfflineAlgorithm
 from proq_agent.common.settings import changed
 from proq_agent.quasimetric.multipliers import Multipliers
 from zoo.benchmarking.timing import Stopwatch, interleaved, ratio
-from zoo.cli import PRESETS
 from zoo.config import load_hyperparams
-from zoo.registry import ALGOS, DEFAULT_ALGO, algorithm
+from zoo.registry import ALGOS, DEFAULT_ALGO, PRESETS, algorithm
 
 Row = tuple[str, str, str]
 
@@ -33,6 +33,11 @@ _PRODUCTS = {
     th.ops.aten.addmm: slice(1, 3),
     th.ops.aten.baddbmm: slice(1, 3),
 }  # where their factors are among their arguments
+
+
+def _proq() -> ModuleType:
+    """The module whose functions are watched."""
+    return sys.modules[algorithm(DEFAULT_ALGO).__module__]
 
 
 def walks(quick: bool, seed: int = 0) -> GoalDataset:
@@ -124,7 +129,7 @@ def bench_updates(quick: bool) -> list[Row]:
             backward=(th.Tensor, "backward"),
             optimiser=(th.optim.Adam, "step"),
             multipliers=(Multipliers, "update"),
-            keypoints=(proq_agent.proq.proq, "move_keypoints"),
+            keypoints=(_proq(), "move_keypoints"),
         ):
             update(model, times)
         total = time.perf_counter() - begun

@@ -77,8 +77,8 @@ class ChanceEdge:
         certain = np.isclose(edge.probabilities.sum(), 1.0) and (edge.probabilities >= 0).all()
         if not np.isfinite(numbers).all() or edge.radius < 0 or not certain or edge.count < 1:
             raise ValueError("a chance edge has numbers that are not finite, or odds that do not add up to one")
-        if not 0.0 < edge.rate <= 1.0 or not 0.0 <= edge.margin < np.inf:
-            raise ValueError(f"a chance edge has the rate {edge.rate} and the margin {edge.margin}")
+        if not 0.0 < edge.rate <= 1.0:
+            raise ValueError(f"a chance edge has the rate {edge.rate}")
         if edge.axes is not None and (edge.axes.shape != (dim, dim) or not np.isfinite(edge.axes).all()):
             raise ValueError(f"a chance edge has axes of shape {edge.axes.shape}, not [dim, dim]")
         return edge

@@ -21,7 +21,7 @@ import zoo.data.generation
 from zoo.data.catalogue import WORLDS, Arrays, val_path
 from zoo.data.fingerprint import forget_sha256
 from zoo.data.generation import generate, save
-from zoo.data.load import _lock, load, load_validation
+from zoo.data.load import _lock, load
 from zoo.data.tasks import make_task_env
 
 ID = "pointmaze-medium-stitch-v0"
@@ -70,7 +70,7 @@ def test_a_file_in_the_folder_is_used(source: str, tmp_path: Path, official: dic
     np.testing.assert_array_equal(dataset.observations.numpy(), official["train"]["observations"])
     assert (info.source, info.path, info.seed, info.transitions) == ("file", str(path), None, 800)
     assert len(info.sha256 or "") == 64 and (info.sha256 or "")[:12] in info.describe()
-    validation, info = load_validation(ID, dataset_dir=tmp_path, source=source)
+    validation, info = load(ID, dataset_dir=tmp_path, source=source, split="val")
     assert (validation.n_transitions, info.path) == (400, str(val_path(path)))
 
 
@@ -102,7 +102,7 @@ def test_a_missing_file_is_downloaded_once(
     assert (tmp_path / f"{ID}.npz").read_bytes() == (server / f"{ID}.npz").read_bytes()
     monkeypatch.setattr(ogbench.utils, "DATASET_URL", OFFLINE)
     assert load(ID, dataset_dir=tmp_path, source=source)[1].source == "file"
-    assert load_validation(ID, dataset_dir=tmp_path, source=source)[1].source == "file"
+    assert load(ID, dataset_dir=tmp_path, source=source, split="val")[1].source == "file"
     with (tmp_path / f"{ID}.npz").open("ab") as file:
         file.write(b"more")
     with pytest.raises(ValueError, match=f"{ID}.npz has changed since it was downloaded"):
@@ -217,7 +217,7 @@ def test_any_environment_with_a_file_of_its_own(tmp_path: Path) -> None:
     assert (info.id, info.source, info.transitions) == ("MyRobot-v0", "file", 4)
     np.testing.assert_allclose(dataset.achieved_goals.numpy(), goals.astype(np.float32))
     with pytest.raises(ValueError, match="there is no dataset file"):
-        load_validation("MyRobot-v0", dataset_path=path)
+        load("MyRobot-v0", dataset_path=path, split="val")
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")  # Minari asks for metadata
@@ -246,7 +246,7 @@ def test_a_minari_dataset(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     dataset, info = load("minari:test/pendulum-v0")
     assert (info.source, info.path, info.transitions, dataset.n_trajectories) == ("minari", None, 10, 2)
     with pytest.raises(ValueError, match="no split 'val'"):
-        load_validation("minari:test/pendulum-v0")
+        load("minari:test/pendulum-v0", split="val")
     for find in (load, make_task_env):
         with pytest.raises(ValueError, match="minari download test/missing-v0"):
             find("minari:test/missing-v0")
@@ -293,4 +293,4 @@ def test_two_offline_processes_at_once_generate_one_whole_set(tmp_path: Path) ->
         *(f"{name}.sha256" for name in files),
         f".{ID}.npz.lock",
     }
-    assert load_validation(ID, dataset_dir=tmp_path)[1].transitions == 1000
+    assert load(ID, dataset_dir=tmp_path, split="val")[1].transitions == 1000

@@ -17,7 +17,7 @@ from wrappers import make_goal_env
 from zoo import train
 from zoo.data.catalogue import ROBOTICS_IDS, WORLDS, Provenance
 from zoo.data.generation import generate, save
-from zoo.data.load import load, load_validation
+from zoo.data.load import load
 from zoo.data.tasks import make_task_env
 from zoo.generate import main
 from zoo.runs.experiment import environment_id
@@ -112,7 +112,7 @@ def test_a_missing_file_is_generated_without_asking_a_server(tmp_path: Path, few
         load(SMALL_ID, dataset_dir=tmp_path, source="download")
     dataset, info = load(SMALL_ID, dataset_dir=tmp_path, progress=False)
     assert (info.source, dataset.n_transitions) == ("generated", 200)
-    assert load_validation(SMALL_ID, dataset_dir=tmp_path)[1].transitions == 50
+    assert load(SMALL_ID, dataset_dir=tmp_path, split="val")[1].transitions == 50
 
 
 def test_a_file_of_another_shape_is_refused(tmp_path: Path, few: None) -> None:

@@ -1,7 +1,7 @@
 """Find the transitions that chance decided, from the data alone.
 
 A dataset may hold jumps (see :mod:`proq_agent.chance.jumps`): a portal with several exits, a slip that happens now and
-then, a respawn. A distance learned from them is a gambler's: it counts the luckiest successor as one reliable step.
+then, a respawn. A distance learned from them is too optimistic: it counts the luckiest successor as one reliable step.
 
 A jump is unpredictable if the most similar transitions, nearest in state and action, contradict it: too many of them
 jump elsewhere, or no model can tell the jumps from the ordinary steps among them. Two models try, and one that succeeds

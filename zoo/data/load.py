@@ -140,11 +140,6 @@ def load(
     return dataset, info
 
 
-def load_validation(dataset_id: str, **kwargs: Any) -> tuple[GoalDataset, DatasetInfo]:
-    """Load the validation split, with the arguments of :func:`load`."""
-    return load(dataset_id, split="val", **kwargs)
-
-
 def _split_path(train: Path, split: str) -> Path:
     return train if split == "train" else val_path(train)
 

@@ -85,7 +85,7 @@ def draw_map(
 
 
 def _draw_chance(axes: Axes, learned: LearnedMap) -> None:
-    """Lotteries: a circle around each entrance, and arrows to its exits with their odds, one line a lottery."""
+    """Chance: a circle around each region, and arrows to its exits with their odds, one line a region."""
     halo = [withStroke(linewidth=2, foreground="white")]
     for number, edge in enumerate(learned.model.chance_edges):
         colour = COLOURS[number % len(COLOURS)]

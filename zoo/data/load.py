@@ -10,7 +10,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from http.client import HTTPException
 from pathlib import Path
-from typing import Any
 
 import torch as th
 from tqdm import tqdm

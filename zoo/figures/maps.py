@@ -96,7 +96,7 @@ def _draw_chance(axes: Axes, learned: LearnedMap) -> None:
         for place, odds in zip(in_plane(edge.exits), edge.probabilities, strict=True):
             arrow = {"arrowstyle": "->", "color": colour, "lw": 1.0, "connectionstyle": "arc3,rad=0.15"}
             axes.annotate("", tuple(place), tuple(entrance), arrowprops=arrow, zorder=5)
-            # Lotteries share their exits: each writes on a line of its own.
+            # Regions share their exits: each writes on a line of its own.
             axes.annotate(
                 f"{odds:.0%}", tuple(place), (7, 9 * number), textcoords="offset points",
                 color=colour, fontsize=7, fontweight="bold", path_effects=halo, zorder=6,

@@ -262,3 +262,15 @@ def test_chance_edges_become_nodes_after_the_keypoints():
 def test_outcomes_of_other_nodes_are_refused():
     with pytest.raises(ValueError, match="of 2 nodes, the graph has 3"):
         chance_graph(line(3), 2.0, [1], np.array([[0.5, 0.5]]))
+
+
+def test_edges_become_nodes_that_share_their_exits_and_know_how_long_to_wait():
+    exits = np.array([[9.0, 0.0], [0.0, 9.0]])
+    sure = ChanceEdge(np.array([1.0, 1.0]), 1.0, exits, np.array([0.75, 0.25]), 100)
+    slow = ChanceEdge(np.array([5.0, 5.0]), 1.0, exits[1:], np.ones(1), 100, rate=0.02)
+    nodes, points = ChanceNodes.after(3, [sure, slow])
+    np.testing.assert_array_equal(points, [[1.0, 1.0], [5.0, 5.0], [9.0, 0.0], [0.0, 9.0]])
+    np.testing.assert_array_equal(nodes.entrances, [3, 4])
+    np.testing.assert_array_equal(nodes.outcomes[:, 5:], [[0.75, 0.25], [0.0, 1.0]])
+    np.testing.assert_allclose(nodes.waits, [1.0, 50.0])
+    assert len(nodes.hazards) == 1

@@ -91,3 +91,16 @@ def test_a_hazard_does_not_make_long_hops_trusted() -> None:
     graphs = [navigator(edges).planner.graph for edges in ((), hazard, portal)]
     assert [graph.trusted_hop / graph.max_hop for graph in graphs] == [1.0, 1.0, 2.0]
     assert not graphs[1].blocked.any() and graphs[2].blocked.any()  # one can stand in a region that strikes seldom
+
+
+def test_a_goal_beyond_the_band_is_not_walked_to_as_if_there_were_none() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        fenced, open_ = (
+            navigator(separate_chance(CASES[name].world.walks(60_000), seed=0).edges)
+            for name in ("a trap, without", "a trap, with a detour")
+        )
+    beside, beyond = np.array([7.6, 15.0]), np.array([12.4, 15.0])  # a single hop
+    assert fenced.plan(beside, beyond).probability == pytest.approx(0.9**16, abs=0.05)
+    around = open_.plan(beside, beyond)
+    assert around.probability > 0.95 and len(around.nodes) > 1

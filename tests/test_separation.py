@@ -6,7 +6,7 @@ import warnings
 
 import numpy as np
 import pytest
-from chance_worlds import SIDE, Square, landing_at
+from chance_worlds import SIDE, STEP, Square, landing_at
 
 from proq_agent import GoalDataset
 from proq_agent.chance.separation import separate_chance
@@ -26,6 +26,7 @@ def test_the_summary_tells_how_many_and_where() -> None:
     assert f"{len(apart.rows)} of 20000 transitions" in apart.summary
     assert "goal coordinates 0 (" in apart.summary and "0 portals, 1 regions of risk" in apart.summary
     assert "\n" not in apart.summary
+    np.testing.assert_allclose(apart.edges[0].step, STEP, rtol=0.2)
 
 
 def test_nothing_is_set_apart_where_nothing_jumps() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import random
 import sys
 from collections.abc import Iterator
@@ -30,6 +31,8 @@ def _audit(event: str, arguments: tuple[Any, ...]) -> None:
     if not _active:
         return
     writes = event == "open" and isinstance(arguments[1], str) and set(arguments[1]) & set("wax+")
+    if event == "os.mkdir" and os.path.isdir(arguments[0]):  # there already
+        return
     if event in RUNS_SOMETHING or writes:
         _seen.append(f"{event}{arguments!r:.200}")
 

@@ -144,16 +144,18 @@ def test_a_signal_ends_training_between_two_updates(number: int) -> None:
     model = tiny_model()
     with stop.listening():
         model.learn(20, callback=[Signal(number), stop])
-    assert stop.requested
+    assert stop.requested and stop.number == number
     assert model.num_timesteps == model._n_updates == 3
     assert signal.getsignal(number) is before
 
 
-def test_a_second_signal_interrupts_at_once() -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_second_signal_interrupts_at_once(number: int) -> None:
     stop = StopOnSignal()
-    with stop.listening(), pytest.raises(KeyboardInterrupt):
+    with stop.listening(), pytest.raises(KeyboardInterrupt) as caught:
         os.kill(os.getpid(), signal.SIGINT)
-        os.kill(os.getpid(), signal.SIGINT)
+        os.kill(os.getpid(), number)
+    assert caught.value.number == number  # type: ignore[attr-defined]
 
 
 def test_sb3_callbacks_work_without_an_environment(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

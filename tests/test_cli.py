@@ -1,6 +1,9 @@
 from __future__ import annotations
 
 import argparse
+import os
+import signal
+import time
 from importlib import import_module
 
 import pytest
@@ -28,7 +31,16 @@ def test_a_long_title_of_a_table_stays_on_its_line(capsys: pytest.CaptureFixture
     assert [line.split() for line in lines if line.strip()][1:] == [["task", "sampled"], ["─" * 16], ["1", "100.0%"]]
 
 
-@pytest.mark.parametrize(("raised", "code"), [(KeyboardInterrupt(), 130), (ValueError("not\nso"), 1)])
+@pytest.mark.parametrize(
+    ("raised", "code"),
+    [
+        (KeyboardInterrupt(), 130),
+        (ValueError("not\nso"), 1),
+        (MemoryError("not so"), 1),
+        (RuntimeError("DefaultCPUAllocator: can't allocate memory"), 1),
+        (ValueError("long" * 10**6), 1),
+    ],
+)
 def test_what_ends_a_command_is_said_in_one_line(
     raised: BaseException, code: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -36,7 +48,34 @@ def test_what_ends_a_command_is_said_in_one_line(
         raise raised
 
     assert run(argparse.ArgumentParser(prog="tool"), command, []) == code
-    assert capsys.readouterr().err == ("interrupted\n" if code == 130 else "tool: error: not so\n")
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1 and len(error) < 2000
+    assert error == "interrupted\n" if code == 130 else error.startswith("tool: error: ")
+    assert "not so" in error or "alloc" in error or "long" in error or code == 130
+
+
+def test_a_polite_kill_ends_a_command_as_ctrl_c_does_with_its_own_code(capsys: pytest.CaptureFixture[str]) -> None:
+    cleaned_up = []
+
+    def command(args: argparse.Namespace) -> None:
+        try:
+            os.kill(os.getpid(), signal.SIGTERM)
+            time.sleep(5)
+        finally:
+            cleaned_up.append(True)
+
+    before = signal.getsignal(signal.SIGTERM)
+    assert run(argparse.ArgumentParser(prog="tool"), command, []) == 143
+    assert capsys.readouterr().err == "terminated\n" and cleaned_up
+    assert signal.getsignal(signal.SIGTERM) is before
+
+
+def test_a_fault_of_our_own_keeps_its_traceback() -> None:
+    def command(args: argparse.Namespace) -> None:
+        raise RuntimeError("shapes do not match")
+
+    with pytest.raises(RuntimeError, match="shapes"):
+        run(argparse.ArgumentParser(prog="tool"), command, [])
 
 
 @pytest.mark.parametrize(

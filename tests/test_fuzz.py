@@ -7,6 +7,7 @@ as one likes, others every time.
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
 import zipfile
@@ -26,10 +27,16 @@ from hypothesis import strategies as st
 from stable_baselines3.common.logger import Logger
 from tiny_goal import tiny_arrays, tiny_model
 
+import zoo
 from proq_agent import GoalDataset, ProQ
 from proq_agent.common.archive import read_archive
+from proq_agent.common.minari_files import load_minari
 from proq_agent.common.tensor_file import check_finite
 from proq_agent.proq.policies import ProQPolicy
+from wrappers import make_goal_env
+from zoo import benchmark, enjoy, generate, optimize, plots, train
+from zoo.config import load_hyperparams
+from zoo.data.tasks import make_task_env
 from zoo.plain_yaml import compose, construct
 
 KEYS = ("observation", "achieved_goal", "desired_goal")
@@ -64,7 +71,7 @@ def use(model: ProQ) -> None:
         actions, state = model.predict({key: np.full(shape, 0.4, np.float32) for key in KEYS})
         assert np.isfinite(actions).all() and model.action_space.contains(actions if n is None else actions[0])
     model.save(io.BytesIO())
-    if model.batch_size < 100:
+    if model.batch_size < 100 and not model.compile:
         model.set_dataset(GoalDataset(**tiny_arrays(3, 10)))
         model.set_logger(Logger(None, []))  # SB3's own makes a folder
         model.learn(1, log_interval=None, reset_num_timesteps=False)
@@ -80,9 +87,11 @@ pytestmark = pytest.mark.filterwarnings("ignore")
 
 @pytest.fixture(scope="module", autouse=True)
 def _sound_agents_are_used() -> None:
-    """Also loads whatever is loaded when it is first needed, as compiled kernels."""
+    """Also loads whatever is loaded when it is first needed, as compiled kernels and packages of environments."""
     for version in (1, 2):
         use(ProQ.load(as_stream(agent(version)), device="cpu"))
+    with contextlib.suppress(ValueError):
+        make_goal_env("no-such-env-v0")
 
 
 @pytest.mark.parametrize("version", [1, 2])
@@ -274,6 +283,129 @@ yaml_texts = st.text(alphabet="ab:-[]{}&*!<?|>%@#'\"\n 10.,~\0é", max_size=80)
 def test_any_yaml(text: str) -> None:
     with harmless(len(text)):
         construct(compose(text, "the text"), "the text")
+
+
+@cache
+def hyperparameters() -> str:
+    return (Path(zoo.__file__).parent / "hyperparams" / "proq.yml").read_text(encoding="utf-8")
+
+
+@cases(40)
+@given(data=st.data())
+def test_damaged_hyperparameter_files(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
+    path = _folder(tmp_path_factory) / "own.yml"
+    path.write_bytes(data.draw(changed_bytes(hyperparameters().encode())))
+    with harmless(path.stat().st_size):
+        settings, total = load_hyperparams("pointmaze-giant-stitch-v0", conf_file=path)
+        assert isinstance(settings, dict) and total > 0
+
+
+names = st.sampled_from(
+    ["batch_size", "policy_kwargs.hidden_sizes", "planning", "goals.value.near", "seed", "x.y", ".", ""]
+)
+
+
+@cases(200)
+@given(names, yaml_texts | hostile.map(yaml.safe_dump) | hostile_text)
+def test_any_override(name: str, text: str) -> None:
+    with harmless(len(text)):
+        load_hyperparams("pointmaze-giant-stitch-v0", overrides=[f"{name}:{text}"])
+
+
+# ---- Minari ------------------------------------------------------------------------------------------
+
+
+SPEC = json.dumps(
+    {
+        "id": "TinyGoal-v0",
+        "entry_point": "tiny_goal:TinyGoalEnv",
+        "kwargs": {"limit": 3, "reach": 0.5},
+        "max_episode_steps": 7,
+        "additional_wrappers": [],
+        "vector_entry_point": None,
+    }
+)
+METADATA = json.dumps({"env_spec": SPEC, "observation_space": "{}", "action_space": "{}", "data_format": "hdf5"})
+
+
+@cases(200)
+@given(data=st.data())
+def test_metadata_of_minari_datasets(
+    tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch, data: st.DataObject
+) -> None:
+    pytest.importorskip("minari")
+    folder = _folder(tmp_path_factory) / "minari"
+    monkeypatch.setenv("MINARI_DATASETS_PATH", str(folder))
+    path = folder / "fuzz" / "set-v0" / "data" / "metadata.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if data.draw(st.booleans()):
+        content = json.loads(METADATA) | {"env_spec": json.dumps(data.draw(changed_json(SPEC)))}
+    else:
+        content = data.draw(changed_json(METADATA))
+    path.write_text(json.dumps(content))
+    with leaves_nothing(folder):
+        for use_it in (load_minari, lambda name: make_task_env(f"minari:{name}").close()):
+            with harmless(path.stat().st_size):
+                use_it("fuzz/set-v0")
+
+
+# ---- command lines -----------------------------------------------------------------------------------
+
+
+VALUES = (
+    "",
+    "-1",
+    "0",
+    "1",
+    "9" * 30,
+    "nan",
+    "inf",
+    "x",
+    "/",
+    "../x",
+    "\0",
+    "-",
+    "--",
+    "[[",
+    "a" * 3000,
+    "%s",
+    "é",
+    "1e9",
+)
+COMMANDS = {
+    "train": train,
+    "enjoy": enjoy,
+    "optimize": optimize,
+    "benchmark": benchmark,
+    "plots": plots,
+    "generate": generate,
+}
+
+
+@cases(60)
+@given(data=st.data())
+def test_any_command_line(
+    tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch, data: st.DataObject
+) -> None:
+    """Of commands that cannot succeed: their environment or their dataset is not there."""
+    folder = _folder(tmp_path_factory) / "work"
+    folder.mkdir(exist_ok=True)
+    monkeypatch.chdir(folder)
+    name = data.draw(st.sampled_from(sorted(COMMANDS)))
+    parser = COMMANDS[name].build_parser()
+    options = sorted({option for action in parser._actions for option in action.option_strings} - {"-h", "--help"})
+    options += ["--out", "--goal", "--task", "--metric"]
+    argv = ["curves", "--out", "x.png", "none"] if name == "plots" else ["--env", "no-such-env-v0"]
+    for _ in range(data.draw(st.integers(1, 3))):
+        argv += [data.draw(st.sampled_from(options)), data.draw(st.sampled_from(VALUES) | hostile_text)]
+    error = io.StringIO()
+    with leaves_nothing(folder), contextlib.redirect_stderr(error), contextlib.redirect_stdout(io.StringIO()):
+        try:
+            code = COMMANDS[name].main(argv)
+        except SystemExit as exit_:  # argparse's own
+            code = exit_.code
+    assert code in (1, 2), (argv, code)
+    assert "Traceback" not in error.getvalue() and "error: " in error.getvalue(), (argv, error.getvalue())
 
 
 # ---- acting ------------------------------------------------------------------------------------------

@@ -28,6 +28,10 @@ from zoo.train import build_parser, main, resume_command
 SHIPPED = Path(zoo.__file__).parent / "agents" / "proq" / "pointmaze-giant-navigate-v0.zip"
 
 
+# Nine lists of nine of the list before, a billion in all.
+LAUGHS = "[" + ", ".join(f"&a{n} [{', '.join(['x' if not n else f'*a{n - 1}'] * 9)}]" for n in range(9)) + "]"
+
+
 def command(*more: Any, resume: Any = None) -> list[str]:
     how = ["-i", resume] if resume else ["-params", *TINY_PARAMS]
     options = ["--env", ENV, "--dataset-path", "data.npz", "--eval-episodes", 2, "--device", "cpu", *more, *how]
@@ -205,7 +209,7 @@ def test_an_interrupted_process_saves_and_says_how_to_resume(workplace: Path, nu
         time.sleep(0.1)
     process.send_signal(number)
     out, err = process.communicate(timeout=120)
-    assert process.returncode == 130, err
+    assert process.returncode == 128 + number, err
     assert "Traceback" not in err
     resume = out.splitlines()[-1].split()
     assert resume[:3] == ["python", "-m", "zoo.train"]
@@ -214,6 +218,34 @@ def test_an_interrupted_process_saves_and_says_how_to_resume(workplace: Path, nu
     parsed = build_parser().parse_args(resume[3:])
     assert (parsed.env, parsed.eval_freq, parsed.dataset_path) == (ENV, -1, Path("data.npz"))
     assert main([*resume[3:], "-n", str(agent.num_timesteps + 2), "--verbose", "0"]) == 0
+
+
+def test_a_training_that_fails_before_it_has_an_agent_leaves_no_folder(
+    workplace: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    options = command("-n", 20, "--eval-freq", -1, "--save-freq", 2)
+    assert main([*options, "learning_rate:1.0e+30"]) == 1
+    error = capsys.readouterr().err
+    assert "in update" in error and "diverged" in error and "learning_rate" in error and "Traceback" not in error
+    assert not list(Path("logs").rglob("*.*"))
+
+
+def test_what_a_killed_training_left_is_cleaned_up_by_the_next(workplace: Path) -> None:
+    quiet = ("-n", 2, "--eval-freq", -1, "--eval-episodes", 1, "--verbose", 0)
+    assert main(command(*quiet)) == 0
+    first = find_run(Path("logs"), "proq", ENV)
+    for folder in (first.path, first.config.parent):
+        (folder / ".agent.zip.123-abcd.tmp").touch()
+    assert main(command(*quiet)) == 0
+    assert not list(Path("logs").rglob("*.tmp"))
+
+
+def test_an_agent_that_is_not_there_is_named_as_it_was_given(
+    workplace: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("missing.zip", "missing"):
+        assert main(command(resume=Path(name))) == 1
+        assert capsys.readouterr().err.endswith(f"there is no agent {name}\n")
 
 
 @pytest.mark.slow
@@ -308,6 +340,22 @@ def _appears(key: bytes, file: Path, seconds: float = 60.0) -> bool:
         (["-params", "bach_size:3"], "did you mean batch_size?"),
         (["-params", "planning.max_hop:-1", "--dataset-path", "none.npz"], "max_hop must be positive, got -1.0"),
         (["-params", "batch_size:1"], "at least 2, got 1"),
+        (["-params", "batch_size:1000000000000"], "batch_size must be a whole number, at most"),
+        (["-params", "policy_kwargs.hidden_sizes:[-3]"], "the policy cannot be built"),
+        (["-params", "policy_kwargs.hidden_sizes:[1000000000000]"], "the policy cannot be built"),
+        (["-params", "policy_kwargs.latent_dim:1000000000000000000000"], "the policy cannot be built"),
+        (["-params", "policy_kwargs.fourier_scale:.nan", "policy_kwargs.n_fourier_features:4"], "Fourier"),
+        (["-params", "learning_rate:.inf"], "learning_rate must be positive and finite"),
+        (["-params", 'keypoints.barrier:!!bool "x"'], "keypoints.barrier"),
+        (["-params", "batch_size:" + "[" * 3000], "is not valid YAML"),
+        (["-params", "batch_size:!!python/object/apply:os.system [touch x]"], "is not valid YAML"),
+        (["-params", "policy_kwargs.hidden_sizes:" + LAUGHS], "more than 20000 values"),
+        (["-n", "9" * 40], "--n-timesteps must be at most"),
+        (["--seed", "9" * 40], "seed must be a whole number"),
+        (["--eval-episodes", "1000000000"], "--eval-episodes must be at most"),
+        (["--num-threads", "1000000"], "--num-threads must be at most"),
+        (["--device", "meta"], "--device meta is not available here (it holds no numbers)"),
+        (["--device", "nonsense"], "--device nonsense is not available here"),
     ],
 )
 def test_bad_input_is_one_clear_line_and_leaves_nothing(

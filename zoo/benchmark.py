@@ -26,7 +26,7 @@ from zoo.cli import (
     add_dataset_arguments,
     add_hyperparameter_arguments,
     add_keypoints_argument,
-    check_at_least_one,
+    check_counts,
     given_options,
     run,
 )
@@ -116,7 +116,7 @@ def _run(args: argparse.Namespace, out: Path) -> None:
     from zoo.data.source import DataSource
     from zoo.runs.experiment import Experiment
 
-    check_at_least_one(jobs=args.jobs, episodes=args.episodes, n_timesteps=args.n_timesteps)
+    check_counts(jobs=args.jobs, episodes=args.episodes, n_timesteps=args.n_timesteps)
     variants = {name: tuple(overrides) for name, *overrides in args.variant or ()}
     if len(variants) < len(args.variant or ()):
         raise ValueError("two variants have the same name")

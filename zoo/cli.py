@@ -13,17 +13,23 @@ from __future__ import annotations
 
 import argparse
 import shlex
+import signal
 import sys
+import threading
 import traceback
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from proq_agent.common.errors import Interrupted
 from zoo.data.catalogue import DEFAULT_DATASET_DIR, SOURCES
 from zoo.registry import ALGOS, DEFAULT_ALGO, PRESETS
 
 DEFAULT_LOG_FOLDER = Path("logs")
-INTERRUPTED = 130  # the shell's exit code for Ctrl-C
+MAX_MESSAGE = 1000  # characters of an error
+MAX_COUNT, MAX_UPDATES = 10**6, 10**12  # more is a slip of the finger
+_MOST = {"num_threads": 1024, **dict.fromkeys(("n_timesteps", "log_interval"), MAX_UPDATES)}
 # Options of RL Zoo that are something else here, and what to do instead.
 ENVIRONMENT_HABITS = {
     "--env-kwargs": "environments are made by their id alone; register one with these arguments, "
@@ -59,28 +65,53 @@ def run(
     import gymnasium as gym
 
     try:
-        if getattr(args, "num_threads", None) is not None:
-            _set_num_threads(args.num_threads)
-        if "device" in args:
-            check_device(args.device)
-        command(args)
-    except KeyboardInterrupt:
-        print("interrupted", file=sys.stderr)
-        return INTERRUPTED
-    except (ValueError, OSError, ImportError, gym.error.Error) as error:  # CheckpointError is a ValueError
+        with _terminable():
+            if getattr(args, "num_threads", None) is not None:
+                _set_num_threads(args.num_threads)
+            if "device" in args:
+                check_device(args.device)
+            command(args)
+    except KeyboardInterrupt as error:
+        number = getattr(error, "number", signal.SIGINT)
+        print("interrupted" if number == signal.SIGINT else "terminated", file=sys.stderr)
+        return 128 + number
+    except (ValueError, OSError, ImportError, MemoryError, RuntimeError, gym.error.Error) as error:
+        if isinstance(error, RuntimeError) and not _is_out_of_memory(error):
+            raise
         if getattr(args, "verbose", 0) >= 2:
             traceback.print_exc()
-        message = " ".join(str(error).split()) or type(error).__name__
+        message = " ".join(str(error).split())[:MAX_MESSAGE] or type(error).__name__
         print(f"{parser.prog}: error: {message}", file=sys.stderr)
         return 1
     return 0
 
 
+@contextmanager
+def _terminable() -> Iterator[None]:
+    """Let a polite kill end the process as Ctrl-C does: what was begun is cleaned up, and said to be incomplete."""
+    if threading.current_thread() is not threading.main_thread():  # only this one gets signals
+        yield
+        return
+
+    def interrupt(number: int, _: Any) -> None:
+        raise Interrupted(number)
+
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _is_out_of_memory(error: RuntimeError) -> bool:
+    """PyTorch has a class of its own for this on a GPU, and none on the CPU."""
+    return "alloc" in str(error).lower()
+
+
 def _set_num_threads(number: int) -> None:
     import torch as th
 
-    if number < 1:
-        raise ValueError(f"--num-threads must be at least 1, got {number}")
+    check_counts(num_threads=number)
     th.set_num_threads(number)
 
 
@@ -96,21 +127,25 @@ def check_device(device: str) -> None:
         return
     try:
         kind = th.device(device)
+        if kind.type == "meta":
+            raise RuntimeError("it holds no numbers")
         th.empty(0, device=kind)
     except (RuntimeError, AssertionError) as error:  # torch built without CUDA asserts
         raise ValueError(f"--device {device} is not available here ({str(error).splitlines()[0]}); try cpu") from error
 
 
-def check_at_least_one(**values: int | None) -> None:
+def check_counts(**values: int | None) -> None:
     """
-    Refuse counts below one.
+    Refuse counts below one, and such that nobody waits for.
 
     :param values: by the option's name with ``_`` for ``-``; None is an option that was not given
     :raises ValueError: naming the option
     """
     for name, value in values.items():
-        if value is not None and value < 1:
-            raise ValueError(f"--{name.replace('_', '-')} must be at least 1, got {value}")
+        most = _MOST.get(name, MAX_COUNT)
+        if value is not None and not 1 <= value <= most:
+            least = "at least 1" if value < 1 else f"at most {most}"
+            raise ValueError(f"--{name.replace('_', '-')} must be {least}, got {value}")
 
 
 def add_common_arguments(

@@ -138,8 +138,8 @@ class _Reader:
         """Change an entry by ``key:value`` or ``group.key:value``."""
         key, colon, text = override.partition(":")
         if not colon or not text.strip():
-            raise ValueError(f"-params {override}: write key:value, as in batch_size:512")
-        where = f"-params {override:.100}"
+            raise ValueError(f"-params {' '.join(override.split()):.100}: write key:value, as in batch_size:512")
+        where = f"-params {' '.join(override.split()):.100}"
         node = compose(text, f"{where}: the value")
         if node is None:
             raise ValueError(f"{where}: the value is only a comment")

@@ -17,7 +17,7 @@ from zoo.cli import (
     add_common_arguments,
     add_keypoints_argument,
     agent_options,
-    check_at_least_one,
+    check_counts,
     run,
 )
 
@@ -57,7 +57,7 @@ def enjoy(args: argparse.Namespace) -> None:
     from zoo.runs import episodes
     from zoo.runs.agents import AgentChoice
 
-    check_at_least_one(n_episodes=args.n_episodes, frame_every=args.frame_every, fps=args.fps)
+    check_counts(n_episodes=args.n_episodes, frame_every=args.frame_every, fps=args.fps)
     episodes.enjoy(
         AgentChoice(**agent_options(args)),
         n_episodes=args.n_episodes,

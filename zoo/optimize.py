@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
-from zoo.cli import ENVIRONMENT_HABITS, add_common_arguments, add_dataset_arguments, check_at_least_one, run
+from zoo.cli import ENVIRONMENT_HABITS, add_common_arguments, add_dataset_arguments, check_counts, run
 
 PROG = "python -m zoo.optimize"
 SAMPLERS = ("tpe", "random")
@@ -84,7 +84,7 @@ def optimize(args: argparse.Namespace, argv: Sequence[str] = ()) -> None:
     from zoo.runs.experiment import Experiment
     from zoo.runs.search_space import read_space
 
-    check_at_least_one(
+    check_counts(
         n_timesteps=args.n_timesteps,
         n_trials=args.n_trials,
         n_evaluations=args.n_evaluations,

@@ -126,9 +126,9 @@ def convert(value: Any, hint: Any) -> Any:
     wanted = " or ".join(_describe(option) for option in options)
     remedy = ""
     if isinstance(value, str) and {int, float} & set(options):
-        with suppress(ValueError):
-            remedy = f"; YAML takes {value} for a string: write {_as_yaml_number(value, float in options)}"
-    raise ValueError(f"{wanted}, got {type(value).__name__} {value!r}{remedy}")
+        with suppress(ValueError, OverflowError):  # no number, or none that is finite
+            remedy = f"; YAML takes {value:.40} for a string: write {_as_yaml_number(value, float in options)}"
+    raise ValueError(f"{wanted}, got {type(value).__name__} {value!r:.80}{remedy}")
 
 
 def _match(value: Any, option: Any) -> tuple[bool, Any]:

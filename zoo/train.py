@@ -9,17 +9,19 @@ from __future__ import annotations
 import argparse
 import random
 import shlex
+import signal
 import sys
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
+from proq_agent.common.errors import Interrupted
 from zoo.cli import (
     ENVIRONMENT_HABITS,
     add_common_arguments,
     add_dataset_arguments,
     add_hyperparameter_arguments,
-    check_at_least_one,
+    check_counts,
     given_options,
     run,
 )
@@ -110,7 +112,7 @@ def train(args: argparse.Namespace, argv: Sequence[str] = ()) -> None:
     from zoo.runs.experiment import Experiment
     from zoo.runs.options import TrainingOptions
 
-    check_at_least_one(n_timesteps=args.n_timesteps)
+    check_counts(n_timesteps=args.n_timesteps)
     if args.seed is not None and args.seed < 0:
         args.seed = random.SystemRandom().randrange(2**31)
     experiment = Experiment(
@@ -141,7 +143,7 @@ def train(args: argparse.Namespace, argv: Sequence[str] = ()) -> None:
     if not done.finished:
         print(f"saved after {done.model.num_timesteps} of {done.total} updates; to resume:")
         print(" ", shlex.join(resume_command(args, done.folder.agent)))
-        raise KeyboardInterrupt
+        raise Interrupted(done.ended_by or signal.SIGINT)
 
 
 def resume_command(args: argparse.Namespace, agent: Path) -> list[str]:

@@ -15,7 +15,9 @@ from stable_baselines3.common.callbacks import BaseCallback, EventCallback
 from stable_baselines3.common.logger import KVWriter
 from tqdm import tqdm
 
+from proq_agent.common.errors import Interrupted
 from proq_agent.common.evaluation import EnvPool, TaskResults, evaluate_both
+from proq_agent.common.files import atomic_file
 
 
 class TaskEvalCallback(EventCallback):
@@ -123,12 +125,8 @@ class TaskEvalCallback(EventCallback):
             for name, array in arrays.items():
                 self._rows.setdefault(name + suffix, []).append(array.ravel())
         path = Path(self.log_path) / "evaluations.npz"
-        temporary = path.with_name(".evaluations.npz")  # renamed when whole: a full disk costs only this one
-        try:
-            np.savez(temporary, timesteps=self._timesteps, tasks=self.tasks, **self._rows)  # type: ignore[arg-type]
-            os.replace(temporary, path)
-        finally:
-            temporary.unlink(missing_ok=True)
+        with atomic_file(path) as file:  # a full disk costs only this one
+            np.savez(file, timesteps=self._timesteps, tasks=self.tasks, **self._rows)  # type: ignore[arg-type]
 
 
 class ProgressBar(BaseCallback):
@@ -189,7 +187,12 @@ class StopOnSignal(BaseCallback):
         if stop.requested: ...
     """
 
-    requested = False
+    number: int | None = None  #: of the signal that came
+
+    @property
+    def requested(self) -> bool:
+        """Whether one came."""
+        return self.number is not None
 
     @contextmanager
     def listening(self) -> Iterator[None]:
@@ -197,8 +200,8 @@ class StopOnSignal(BaseCallback):
 
         def handle(number: int, _: Any) -> None:
             if self.requested:
-                raise KeyboardInterrupt
-            self.requested = True
+                raise Interrupted(number)
+            self.number = number
             tqdm.write("\nstopping after this update or evaluation; once more to stop at once, without saving")
 
         before = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}

@@ -1,4 +1,4 @@
-"""Errors that say what is wrong with a file."""
+"""Errors that say what is wrong with a file, and signals that end a process."""
 
 from __future__ import annotations
 
@@ -10,6 +10,18 @@ MAX_MESSAGE = 500  # characters: an error of a foreign library may quote the who
 
 class CheckpointError(ValueError):
     """A file, or a value in it, that cannot be used: damaged, foreign, too new or unsafe."""
+
+
+class Interrupted(KeyboardInterrupt):
+    """
+    A signal that asks the process to end, as Ctrl-C does.
+
+    :param number: of the signal
+    """
+
+    def __init__(self, number: int) -> None:
+        super().__init__()
+        self.number = number
 
 
 @contextmanager

@@ -33,6 +33,7 @@ from proq_agent.common.spaces import (
 
 SelfOffline = TypeVar("SelfOffline", bound="OfflineAlgorithm")
 
+MAX_BATCH_SIZE, MAX_SEED = 2**24, 2**62
 MAX_UNCHECKED = 1000  # losses and other metrics, of some hundred updates: a look at them waits for the device
 
 
@@ -99,8 +100,11 @@ class OfflineAlgorithm(SavedAlgorithm):
             seed=seed,
             supported_action_spaces=(spaces.Box,),
         )
-        if not isinstance(batch_size, int) or batch_size < 2:
-            raise ValueError(f"batch_size must be a whole number, at least 2, got {batch_size!r}")
+        if not isinstance(batch_size, int) or not 2 <= batch_size <= MAX_BATCH_SIZE:
+            limits = f"at most {MAX_BATCH_SIZE} and at least 2"
+            raise ValueError(f"batch_size must be a whole number, {limits}, got {batch_size!r}")
+        if seed is not None and (not isinstance(seed, int) or not 0 <= seed <= MAX_SEED):
+            raise ValueError(f"seed must be a whole number in 0..{MAX_SEED}, or None for any, got {seed!r}")
         if isinstance(learning_rate, int | float) and not 0.0 < learning_rate < math.inf:
             raise ValueError(f"learning_rate must be positive and finite, got {learning_rate!r}")
         self.batch_size = batch_size
@@ -140,9 +144,12 @@ class OfflineAlgorithm(SavedAlgorithm):
             self.seed = int(np.random.SeedSequence().generate_state(1)[0])
         with th.random.fork_rng(devices=[]):
             th.default_generator.manual_seed(self.seed)
-            policy = self.policy_class(
-                self.observation_space, self.action_space, **self._policy_arguments(), **self.policy_kwargs
-            )
+            try:
+                policy = self.policy_class(
+                    self.observation_space, self.action_space, **self._policy_arguments(), **self.policy_kwargs
+                )
+            except (TypeError, RuntimeError, MemoryError, OverflowError) as error:  # PyTorch's of absurd sizes
+                raise ValueError(f"the policy cannot be built: {error}") from error
         self.policy = policy.to(self.device)
         self._setup_training()
         self.set_random_seed(self.seed)

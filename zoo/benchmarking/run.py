@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import shlex
+import signal
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from proq_agent.common.errors import Interrupted
 from proq_agent.common.evaluation import evaluate_both
 from proq_agent.common.files import env_name
 from zoo.benchmarking.identity import agent_digest, code_version, digest
@@ -216,7 +218,7 @@ class BenchmarkRun:
         args = {"resumed_from": before and before.agent, "hyperparams": list(self.experiment.overrides)}
         done = train(experiment, self.data, options, self._runs, shlex.split(self.command), args)
         if not done.finished:
-            raise KeyboardInterrupt
+            raise Interrupted(done.ended_by or signal.SIGINT)
         return done.folder
 
 

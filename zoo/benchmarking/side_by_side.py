@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from proq_agent.common.errors import Interrupted
+
 POLL_SECONDS = 0.2
 
 
@@ -85,8 +87,8 @@ def _stop(processes: Sequence[subprocess.Popen]) -> None:
 def _terminable() -> Iterator[None]:
     """Let a polite kill and a closed terminal do what Ctrl-C does."""
 
-    def interrupt(*_: Any) -> None:
-        raise KeyboardInterrupt
+    def interrupt(number: int, _: Any) -> None:
+        raise Interrupted(number)
 
     before = {number: signal.signal(number, interrupt) for number in (signal.SIGTERM, signal.SIGHUP)}
     try:

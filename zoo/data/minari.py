@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from proq_agent.common.errors import within
 from zoo.data.catalogue import find_world
 from zoo.data.tasks import make_task_env
 
@@ -24,7 +25,8 @@ def check_minari_name(name: str, overwrite: bool = False) -> None:
         from minari.storage import get_dataset_path
     except ImportError as error:
         raise ImportError("Minari datasets need the package: pip install minari h5py") from error
-    parse_dataset_id(name)
+    with within(f"{name:.80} is no name of a Minari dataset", kind=ValueError):
+        parse_dataset_id(name)
     if get_dataset_path(name).exists() and not overwrite:
         raise ValueError(f"there is a Minari dataset {name} already; give --overwrite, or another name")
 

@@ -45,10 +45,13 @@ def make_task_env(env_id: str, task: int | None = None, *, trust_dataset: bool =
         )
     try:
         return make_goal_env(named.id, task or None, **named.arguments | kwargs)
-    except ValueError as error:
-        if named.id in gym.registry:
-            raise
-        raise UntrustedEnvironment(f"{env_id} is from an environment that is not registered here: {error}") from error
+    except Exception as error:  # whatever an environment makes of the arguments in a stranger's dataset
+        reason = " ".join(str(error).split())[:300]
+        if named.id not in gym.registry:
+            raise UntrustedEnvironment(
+                f"{env_id} is of an environment that is not registered here: {reason}"
+            ) from error
+        raise ValueError(f"{env_id}: its environment {named.id} cannot be made: {reason}") from error
 
 
 def find_task_env(env_id: str) -> GoalDict | None:

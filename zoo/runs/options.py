@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from zoo.cli import check_at_least_one
+from zoo.cli import MAX_UPDATES, check_counts
 
 # Of each task and way of acting: while training a coarse curve that takes hardly any time.
 EPISODES_WHILE_TRAINING, EPISODES_AT_THE_END = 5, 50
@@ -43,12 +43,10 @@ class TrainingOptions:
     wandb: Mapping[str, Any] | None = None
 
     def __post_init__(self) -> None:
-        check_at_least_one(
-            eval_episodes=self.eval_episodes, n_eval_envs=self.n_eval_envs, log_interval=self.log_interval
-        )
+        check_counts(eval_episodes=self.eval_episodes, n_eval_envs=self.n_eval_envs, log_interval=self.log_interval)
         for name in ("eval_freq", "save_freq"):
             value = getattr(self, name)
-            if value is not None and value < 1 and value != -1:
+            if value is not None and not (value == -1 or 1 <= value <= MAX_UPDATES):
                 raise ValueError(f"--{name.replace('_', '-')} must be at least 1, or -1 for never, got {value}")
 
     @property

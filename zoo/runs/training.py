@@ -86,10 +86,15 @@ def train(
         except BaseException:
             run_folder.remove()  # nobody shall take it for a run
             raise
-        with run:
-            run.learn()
-            if run.finished:
-                run.report()
+        try:
+            with run:
+                run.learn()
+                if run.finished:
+                    run.report()
+        except BaseException:
+            if not any(run_folder.path.glob("*.zip")):
+                run_folder.remove()  # nothing to go on with, or to act
+            raise
         return run
     finally:
         pool.close()
@@ -134,6 +139,7 @@ class TrainingRun:
         self.folder, self.total, self.env_id = folder, total, experiment.env
         self.seed: int = (model.seed or 0) if experiment.seed is None else experiment.seed  # of evaluations
         self.finished = False
+        self.ended_by: int | None = None  #: number of the signal that ended it early
         hyperparams = {N_TIMESTEPS: total} | hyperparams_of(model)
         self.tracker: WandbWriter | None = None
         self.config: dict[str, Any] = {
@@ -198,6 +204,7 @@ class TrainingRun:
             "seconds": round(time.monotonic() - begun, 1),  # wall clock, evaluations included
         }
         folder.write_config(self.config)
+        self.ended_by = stop.number
         self.finished = model.num_timesteps >= total and not stop.requested
 
     def report(self) -> None:

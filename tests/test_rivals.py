@@ -8,6 +8,7 @@ import pytest
 from tiny_goal import ENV, NAME, TinyGoalEnv, tiny_model
 
 from proq_agent.common.archive import CheckpointError
+from proq_agent.planning.navigator import Navigator
 from zoo import benchmark, enjoy, train
 from zoo.benchmarking.grid import Grid
 from zoo.benchmarking.identity import agent_digest
@@ -33,14 +34,19 @@ def trained(algo: str) -> str:
 
 
 @pytest.mark.parametrize("algo", RIVALS)
-def test_a_rival_trains_and_acts_alone_and_on_keypoints(algo, map_file, capsys):
+def test_a_rival_trains_and_acts_alone_and_on_keypoints(algo, map_file, capsys, monkeypatch):
     agent = algorithm(algo).load(trained(algo))
     assert agent.num_timesteps == 6 and agent.policy.standardise and agent.acting_std == 0.3
-    outputs = []
+    decisions: list[int] = []
+    decide = Navigator.decide
+    monkeypatch.setattr(Navigator, "decide", lambda *args: decisions.append(1) or decide(*args))
+    outputs, planned = [], []
     for more in ([], ["--keypoints", map_file], ["--keypoints", map_file]):
         assert enjoy.main(["--algo", algo, "--env", ENV, "--n-episodes", "4", *more]) == 0
         outputs.append(capsys.readouterr().out)
-    assert outputs[1] == outputs[2] and outputs[0].count("episode") == outputs[1].count("episode") == 4
+        planned.append(len(decisions))
+        assert outputs[-1].count("episode") == 4
+    assert outputs[1] == outputs[2] and planned[0] == 0 and planned[2] == 2 * planned[1] >= 4
 
 
 def test_what_is_drawn_is_the_map_that_is_followed(map_file, capsys):

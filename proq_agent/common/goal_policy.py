@@ -7,19 +7,19 @@ from typing import Any, ClassVar, TypeVar
 
 import torch as th
 from gymnasium import spaces
-from stable_baselines3.common.policies import BasePolicy
 from stable_baselines3.common.type_aliases import PyTorchObs, Schedule
 from torch import nn
 
 from proq_agent.common.dataset import GoalDataset
 from proq_agent.common.goal_networks import GoalActor
 from proq_agent.common.networks import FourierFeatures, Standardise
+from proq_agent.common.policy_file import SavedPolicy
 from proq_agent.common.spaces import check_goal_spaces
 
 Batch = TypeVar("Batch", bound=Any)
 
 
-class GoalPolicy(BasePolicy):
+class GoalPolicy(SavedPolicy):
     """
     An actor μ(s, g). Subclasses add, in :meth:`build`, the values that it is learned from.
 
@@ -80,7 +80,7 @@ class GoalPolicy(BasePolicy):
         self.actor = GoalActor(self.observation_dim, self.goal_dim, self.hidden_sizes, self.action_dim)
 
     def _get_constructor_parameters(self) -> dict[str, Any]:
-        """For SB3's ``save`` and ``load`` of a policy alone."""
+        """For ``save`` and ``load`` of a policy alone."""
         return {name: getattr(self, name) for name in self.constructor}
 
     def fit(self, dataset: GoalDataset) -> None:

@@ -201,7 +201,7 @@ class TrainingRun:
         model.save(folder.agent)
         self.config["training"] = {
             "updates": model.num_timesteps - at_start,
-            "seconds": round(time.monotonic() - begun, 1),  # wall clock, evaluations included
+            "seconds": round(time.monotonic() - begun, 3),  # wall clock, evaluations included
         }
         folder.write_config(self.config)
         self.ended_by = stop.number

@@ -84,9 +84,11 @@ def test_no_ball_enters_a_wall_and_none_jumps(name: str, seed: int) -> None:
         assert max(abs(x - before[0]), abs(y - before[1])) <= 0.4 + 1e-9
         corners = [layout.cell(x + a * RADIUS, y + b * RADIUS) for a in (-1, 1) for b in (-1, 1)]
         assert all(layout.rows[i][j] != "#" for i, j in corners)
-        if layout.cell(*before) != layout.cell(x, y):  # over a corner in two moves, but against no door
-            (i, j), (k, m) = layout.cell(*before), layout.cell(x, y)
-            assert abs(i - k) + abs(j - m) == 2 or layout.may_pass((i, j), (k, m))
+        corners_before = [layout.cell(before[0] + a * RADIUS, before[1] + b * RADIUS) for a in (-1, 1) for b in (-1, 1)]
+        if len(set(corners_before)) == 1 and len({layout.cell(x, y), *corners, *corners_before}) == 2:
+            # Who is wholly in a cell gets no edge into one beside it against a door.
+            (after,) = {layout.cell(x, y), *corners} - {*corners_before}
+            assert layout.may_pass(corners_before[0], after)
 
 
 @pytest.mark.parametrize("name", LAYOUTS)

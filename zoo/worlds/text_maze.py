@@ -137,11 +137,11 @@ class Layout:
         line, new_line = (int((along + sign * RADIUS + d) / UNIT + 1.5) for d in (0.0, distance))
         margin = RADIUS - 1e-6  # walls beside the ball are not in its way
         for side in {int((across - margin) / UNIT + 1.5), int((across + margin) / UNIT + 1.5)}:
-            tile = self.rows[side][new_line] if axis == 0 else self.rows[new_line][side]
-            if tile == "#" or DOORS.get(tile, (0, 0))[axis] == -sign:
-                edge = (new_line - 1 - sign / 2) * UNIT - sign * (RADIUS + 1e-9)
-                # Within a door there is no edge to go to.
-                return along if line == new_line else edge
+            here, there = (self.rows[side][k] if axis == 0 else self.rows[k][side] for k in (line, new_line))
+            if DOORS.get(here, (0, 0))[axis] == -sign:
+                return along
+            if there == "#" or DOORS.get(there, (0, 0))[axis] == -sign:
+                return (new_line - 1 - sign / 2) * UNIT - sign * (RADIUS + 1e-9)
         return along + distance
 
 

@@ -16,10 +16,9 @@ from scipy.cluster.hierarchy import fcluster, linkage
 from scipy.cluster.vq import kmeans2
 from scipy.spatial import cKDTree
 
-from proq_agent.chance.edges import ChanceEdge, in_region
+from proq_agent.chance.edges import MAX_PLACES, ChanceEdge, in_region
 
 MAX_LINKED = 2000  # points that are clustered with each other; the rest follow the nearest of them
-MAX_NODES = 100  # entrances and exits together: each of them makes every plan slower
 GROWTH = 1.25  # of the size of exits that are too many
 N_BOXES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48)  # that are tried to cover what is no portal
 LIKELIHOOD_STEPS = 50
@@ -35,7 +34,7 @@ def cluster_chance(
     step: NDArray[np.float64] | None = None,
     closeness: float = 0.25,
     min_count: int = 5,
-    max_nodes: int = MAX_NODES,
+    max_nodes: int = MAX_PLACES,
 ) -> list[ChanceEdge]:
     """
     Group observed jumps into chance edges.

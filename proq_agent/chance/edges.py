@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-MAX_PLACES = 500  # entrances and exits that a plan can take into account within reasonable time
+MAX_PLACES = 100  # entrances and exits together: each of them makes every plan slower
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,6 +81,10 @@ class ChanceEdge:
             raise ValueError(f"a chance edge has the rate {edge.rate}")
         if edge.axes is not None and (edge.axes.shape != (dim, dim) or not np.isfinite(edge.axes).all()):
             raise ValueError(f"a chance edge has axes of shape {edge.axes.shape}, not [dim, dim]")
+        if edge.step is not None and (
+            edge.step.shape != (dim,) or not (np.isfinite(edge.step) & (edge.step >= 0)).all()
+        ):
+            raise ValueError("a chance edge has steps that are not lengths in each coordinate")
         return edge
 
 
@@ -94,8 +98,10 @@ def edges_from_dicts(data: list[dict[str, Any]], goal_dim: int) -> list[ChanceEd
     edges = [ChanceEdge.from_dict(edge) for edge in data]
     if any(len(edge.entrance) != goal_dim for edge in edges):
         raise ValueError(f"a chance edge is not of a goal space with {goal_dim} dimensions")
-    if sum(1 + len(edge.exits) for edge in edges) > MAX_PLACES:
-        raise ValueError(f"chance edges with more than {MAX_PLACES} entrances and exits")
+    exits = np.concatenate([edge.exits for edge in edges]) if edges else np.empty((0, goal_dim))
+    places = len(edges) + len(np.unique(exits, axis=0))  # regions may lead to the same ones
+    if places > MAX_PLACES:
+        raise ValueError(f"chance edges with {places} entrances and exits, more than {MAX_PLACES}")
     return edges
 
 

@@ -195,6 +195,11 @@ def test_infinity_has_a_meaning_where_a_coordinate_never_changes(members: Member
     refused(weights(members, longest_step=th.tensor([0.1, th.nan])), "longest_step")
 
 
+def test_numbers_that_fit_nothing_are_refused(members: Members) -> None:
+    refused(weights(members, action_low=th.tensor([-5.0, -5.0])), "action_low is not that of the action space")
+    refused(weights(members, **{"goal_scaler.std": th.zeros(2)}), r"goal_scaler\.std is not positive")
+
+
 def test_other_types_of_numbers_are_refused(members: Members) -> None:
     refused(weights(members, log_std=th.full((2,), 1e300, dtype=th.float64)), r"log_std is torch\.float64")
     refused(weights(members, extra=th.zeros(1)), "unknown extra")

@@ -31,6 +31,7 @@ import zoo
 from proq_agent import GoalDataset, ProQ
 from proq_agent.common.archive import read_archive
 from proq_agent.common.minari_files import load_minari
+from proq_agent.common.offline import OfflineAlgorithm
 from proq_agent.common.tensor_file import check_finite
 from proq_agent.proq.policies import ProQPolicy
 from wrappers import make_goal_env
@@ -38,6 +39,7 @@ from zoo import benchmark, enjoy, generate, optimize, plots, train
 from zoo.config import load_hyperparams
 from zoo.data.tasks import make_task_env
 from zoo.plain_yaml import compose, construct
+from zoo.registry import ALGOS, algorithm
 
 KEYS = ("observation", "achieved_goal", "desired_goal")
 
@@ -62,24 +64,35 @@ def policy_file() -> Members:
     return members_of(stream)
 
 
-def use(model: ProQ) -> None:
+@cache
+def rival(algo: str) -> Members:
+    """A small agent of another algorithm."""
+    sizes = {"hidden_sizes": [8]}
+    data = GoalDataset(**tiny_arrays())
+    model = algorithm(algo)(dataset=data, batch_size=16, policy_kwargs=sizes, seed=0, device="cpu")  # type: ignore
+    stream = io.BytesIO()
+    model.learn(2, log_interval=None).save(stream)
+    return members_of(stream)
+
+
+def use(model: OfflineAlgorithm) -> None:
     """Whatever a file made of an agent: it is finite, acts, learns and is saved, or says that it cannot."""
     for name, state in {"policy": model.policy.state_dict(), "training": model._training_state()}.items():
-        check_finite(state, name, model.policy.may_be_infinite)
+        check_finite(state, name, model.policy.may_be_infinite)  # type: ignore[arg-type]
     for n in (None, 3):
         shape = (2,) if n is None else (n, 2)
         actions, state = model.predict({key: np.full(shape, 0.4, np.float32) for key in KEYS})
         assert np.isfinite(actions).all() and model.action_space.contains(actions if n is None else actions[0])
     model.save(io.BytesIO())
-    if model.batch_size < 100 and not model.compile:
+    if model.batch_size < 100 and not getattr(model, "compile", False):
         model.set_dataset(GoalDataset(**tiny_arrays(3, 10)))
         model.set_logger(Logger(None, []))  # SB3's own makes a folder
         model.learn(1, log_interval=None, reset_num_timesteps=False)
 
 
-def load_and_use(stream: io.BytesIO) -> None:
+def load_and_use(stream: io.BytesIO, kind: type[OfflineAlgorithm] = ProQ) -> None:
     with harmless(len(stream.getvalue())):
-        use(ProQ.load(stream, device="cpu"))
+        use(kind.load(stream, device="cpu"))
 
 
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -90,6 +103,8 @@ def _sound_agents_are_used() -> None:
     """Also loads whatever is loaded when it is first needed, as compiled kernels and packages of environments."""
     for version in (1, 2):
         use(ProQ.load(as_stream(agent(version)), device="cpu"))
+    for algo in ALGOS.keys() - {"proq"}:
+        use(algorithm(algo).load(as_stream(rival(algo)), device="cpu"))
     with contextlib.suppress(ValueError):
         make_goal_env("no-such-env-v0")
 
@@ -171,6 +186,21 @@ def test_agent_files_with_changed_tensors(data: st.DataObject) -> None:
     name = data.draw(st.sampled_from(["policy.safetensors", "policy.safetensors", "training.safetensors"]))
     state = data.draw(changed_tensors(safetensors.torch.load(members[name])))
     load_and_use(as_stream(members | {name: safetensors.torch.save(state)}))
+
+
+@cases(100)
+@given(st.data())
+def test_agent_files_of_other_algorithms(data: st.DataObject) -> None:
+    algo = data.draw(st.sampled_from(sorted(ALGOS.keys() - {"proq"})))
+    members = dict(rival(algo))
+    if data.draw(st.booleans()):
+        state = data.draw(changed_tensors(safetensors.torch.load(members["policy.safetensors"])))
+        stream = as_stream(members | {"policy.safetensors": safetensors.torch.save(state)})
+    else:
+        stream = io.BytesIO()
+        header = data.draw(changed_json(members["metadata.json"]))
+        rewrite(stream, members | {"metadata.json": json.dumps(header).encode()})
+    load_and_use(stream, algorithm(algo))
 
 
 @cases(150)

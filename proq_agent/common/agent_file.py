@@ -220,6 +220,8 @@ class SavedAlgorithm(BaseAlgorithm):
             check_module_state(model.policy, weights)
             model._check_finite_states(archive.states)
             model.policy.load_state_dict(weights)
+            if hasattr(model.policy, "check_weights"):  # not of every policy of one's own
+                model.policy.check_weights()  # type: ignore[operator]
         with within(f"training in {archive.label}"):
             model.training_restored = "training" in archive.states
             if model.training_restored:

@@ -67,8 +67,8 @@ class GoalPolicy(SavedPolicy):
 
         self.observation_features = features(observation_space["observation"])
         self.goal_features = features(observation_space["achieved_goal"])
-        self.register_buffer("action_low", th.as_tensor(action_space.low, dtype=th.float32))
-        self.register_buffer("action_high", th.as_tensor(action_space.high, dtype=th.float32))
+        self.register_buffer("action_low", th.tensor(action_space.low, dtype=th.float32))
+        self.register_buffer("action_high", th.tensor(action_space.high, dtype=th.float32))
         # Of what the networks see.
         self.observation_dim: int = self.observation_features[-1].output_dim  # type: ignore[assignment]
         self.goal_dim: int = self.goal_features[-1].output_dim  # type: ignore[assignment]

@@ -13,6 +13,7 @@ from stable_baselines3.common.utils import get_device
 from proq_agent.common.archive import read_archive, write_archive
 from proq_agent.common.errors import CheckpointError, within
 from proq_agent.common.json_values import from_json_value, space_from_json, space_to_json, to_json_value
+from proq_agent.common.networks import Standardise
 from proq_agent.common.state_checks import at_most_tensors, check_module_state
 from proq_agent.common.tensor_file import check_finite
 
@@ -29,6 +30,20 @@ class SavedPolicy(BasePolicy):
     """
 
     may_be_infinite: ClassVar[tuple[str, ...]] = ()  #: names of tensors in which infinity has a meaning
+
+    def check_weights(self) -> None:
+        """
+        Refuse numbers with which nothing would fit together, after they were loaded.
+
+        :raises ValueError: naming them
+        """
+        for name in ("low", "high"):
+            bound, limit = getattr(self, f"action_{name}", None), getattr(self.action_space, name)
+            if bound is not None and not th.equal(bound.cpu(), th.as_tensor(limit, dtype=bound.dtype)):
+                raise ValueError(f"action_{name} is not that of the action space")
+        for name, module in self.named_modules():
+            if isinstance(module, Standardise) and not (module.std > 0).all():
+                raise ValueError(f"{name}.std is not positive")
 
     def save(self, path: PathOrStream) -> None:
         """
@@ -73,4 +88,5 @@ class SavedPolicy(BasePolicy):
             with th.random.fork_rng(devices=[]):  # the weights that are drawn now do not matter
                 policy = cls(**arguments)
             policy.load_state_dict(weights)
+            policy.check_weights()
         return policy.to(get_device(device))

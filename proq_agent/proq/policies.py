@@ -119,8 +119,8 @@ class ProQPolicy(SavedPolicy):
         self.register_buffer("keypoint_low", th.zeros(goal_dim))
         self.register_buffer("keypoint_high", th.zeros(goal_dim))
         self.register_buffer("longest_step", th.full((goal_dim,), th.inf))
-        self.register_buffer("action_low", th.as_tensor(action_space.low, dtype=th.float32))
-        self.register_buffer("action_high", th.as_tensor(action_space.high, dtype=th.float32))
+        self.register_buffer("action_low", th.tensor(action_space.low, dtype=th.float32))
+        self.register_buffer("action_high", th.tensor(action_space.high, dtype=th.float32))
 
     def _get_constructor_parameters(self) -> dict[str, Any]:
         """For ``save`` and ``load`` of a policy alone."""

@@ -179,7 +179,7 @@ def changed_tensors(draw: st.DrawFn, state: dict[str, th.Tensor]) -> dict[str, t
     return state
 
 
-@cases(200)
+@cases(150)
 @given(st.data())
 def test_agent_files_with_changed_tensors(data: st.DataObject) -> None:
     members = dict(agent())
@@ -308,7 +308,7 @@ def _folder(factory: pytest.TempPathFactory) -> Path:
 yaml_texts = st.text(alphabet="ab:-[]{}&*!<?|>%@#'\"\n 10.,~\0é", max_size=80)
 
 
-@cases(300)
+@cases(100)
 @given(yaml_texts | hostile.map(yaml.safe_dump))
 def test_any_yaml(text: str) -> None:
     with harmless(len(text)):
@@ -335,7 +335,7 @@ names = st.sampled_from(
 )
 
 
-@cases(200)
+@cases(80)
 @given(names, yaml_texts | hostile.map(yaml.safe_dump) | hostile_text)
 def test_any_override(name: str, text: str) -> None:
     with harmless(len(text)):

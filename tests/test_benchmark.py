@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import shlex
 import signal
 import subprocess
@@ -16,10 +17,11 @@ import pytest
 from tiny_goal import ENV, NAME, TINY_PARAMS, tiny_arrays
 
 from proq_agent import ProQ
-from zoo.benchmark import main
+from zoo.benchmark import EVERYWHERE, THIS_MACHINE, main
 from zoo.benchmarking.grid import Grid
 from zoo.benchmarking.results import read_results, write_results
 from zoo.benchmarking.run import BenchmarkRun
+from zoo.cli import add_dataset_arguments
 from zoo.runs.folder import RunFolder
 
 
@@ -241,3 +243,9 @@ def test_bad_input_is_one_clear_line_and_leaves_nothing(
     assert message in error
     assert error.startswith("python -m zoo.benchmark: error:") and error.count("\n") == 1
     assert [path.name for path in workplace.iterdir()] == ["data.npz"]
+
+
+def test_the_processes_of_a_grid_get_every_option_about_datasets() -> None:
+    parser = argparse.ArgumentParser()
+    add_dataset_arguments(parser)
+    assert vars(parser.parse_args([])).keys() <= {*EVERYWHERE, *THIS_MACHINE}

@@ -34,6 +34,9 @@ from zoo.data.catalogue import POINTMAZE_IDS
 from zoo.registry import ALGOS, DEFAULT_ALGO
 
 SEEDS = (100, 200, 300)
+# Options that the processes of the grid are given, too; the first also repeat a result elsewhere.
+EVERYWHERE = ("episodes", "preset", "conf_file", "n_timesteps", "keypoints", "dataset_path", "dataset_source")
+THIS_MACHINE = ("log_folder", "device", "num_threads", "dataset_dir", "trust_dataset", "verbose")
 EPISODES = 50
 OUT = Path("zoo/results")
 ABLATION_ENV, ABLATION_SEED = "pointmaze-giant-stitch-v0", 100
@@ -120,8 +123,6 @@ def _run(args: argparse.Namespace, out: Path) -> None:
     variants = {name: tuple(overrides) for name, *overrides in args.variant or ()}
     if len(variants) < len(args.variant or ()):
         raise ValueError("two variants have the same name")
-    everywhere = ("episodes", "preset", "conf_file", "n_timesteps", "keypoints", "dataset_path", "dataset_source")
-    this_machine = ("log_folder", "device", "num_threads", "dataset_dir", "verbose")
     grid = Grid(
         algos=tuple(dict.fromkeys(args.algo)),
         envs=tuple(dict.fromkeys(args.env or ((ABLATION_ENV,) if args.ablation else POINTMAZE_IDS))),
@@ -142,8 +143,8 @@ def _run(args: argparse.Namespace, out: Path) -> None:
         jobs=args.jobs or max(usable_cores() // args.num_threads, 1),
         num_threads=args.num_threads,
         ablation=args.ablation,
-        repeat=given_options(build_parser(), args, everywhere),
-        here=given_options(build_parser(), args, this_machine),
+        repeat=given_options(build_parser(), args, EVERYWHERE),
+        here=given_options(build_parser(), args, THIS_MACHINE),
         keypoints=args.keypoints,
         side_by_side=args.side_by_side,
         verbose=args.verbose,

@@ -62,7 +62,7 @@ def load_pickled_state(data: bytes) -> Any:
             nonlocal left
             numel = math.prod(size)
             left -= numel * storage.dtype.itemsize
-            if not 0 <= numel <= storage.size or min((*size, *stride, 0)) < 0 or left < 0:
+            if left < 0 or min((*size, *stride, 0)) < 0:
                 raise ValueError(f"a tensor of {numel} numbers in {storage.size}")
             if storage.key not in storages:
                 storages[storage.key] = bytearray(file.read(infos[f"data/{storage.key}"]))

@@ -154,7 +154,7 @@ def test_oracle_goals_are_read_from_the_same_file(tmp_path: Path, monkeypatch: p
     ids = "cube-single-play-v0", "cube-single-play-oraclerep-v0"
     for name in ids:
         monkeypatch.setitem(WORLDS, name, replace(WORLDS[name], episodes=1, rows=10))
-    full, oracle = (load(name, dataset_dir=tmp_path, source="generate", progress=False)[0] for name in ids)
+    oracle, full = (load(name, dataset_dir=tmp_path, source="generate", progress=False)[0] for name in ids[::-1])
     assert sorted(path.name for path in tmp_path.glob("*.npz")) == [f"{ids[0]}-val.npz", f"{ids[0]}.npz"]
     assert full.achieved_goals is full.observations
     np.testing.assert_array_equal(oracle.achieved_goals, full.observations[:, 19:22])

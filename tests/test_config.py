@@ -60,7 +60,7 @@ DEPARTURES: dict[str, Any] = {
         "standardise": False,
         "guided_actor": False,
         "n_fourier_features": 0,
-        "classifier_coordinates": False,
+        "classifier_scale": None,
     },
 }
 

@@ -92,14 +92,14 @@ def test_keypoints_that_seem_unreachable_are_used(tiny, bar_strays):
     assert model.planner.blocked.all() == bar_strays
 
 
-@pytest.mark.parametrize("sees_coordinates", [False, True])
-def test_the_classifier_sees_coordinates_beside_latents_only_if_asked_to(tiny, sees_coordinates):
+@pytest.mark.parametrize("scale", [None, 5.0])
+def test_the_classifier_sees_coordinates_beside_latents_only_if_asked_to(tiny, scale):
     """φ that says nothing leaves ψ blind, as in the paper, unless it sees the coordinates too."""
-    policy = tiny(**networks(classifier_coordinates=sees_coordinates)).policy.eval()
+    policy = tiny(**networks(classifier_scale=scale)).policy.eval()
     points = th.rand(40, policy.keypoints.shape[1], generator=th.Generator().manual_seed(0)) * 10.0
     with th.no_grad():
         assert policy.classify_goals(points).std() > 1e-3
         for parameter in policy.encoder.parameters():
             parameter.zero_()
         logits = policy.classify_goals(points)
-    assert (logits.std() > 1e-3) == sees_coordinates
+    assert (logits.std() > 1e-3) == (scale is not None)

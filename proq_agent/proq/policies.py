@@ -40,8 +40,8 @@ class ProQPolicy(SavedPolicy):
         the paper tells it the target's latents alone
     :param n_fourier_features: random Fourier features appended to φ's input; 0 for none
     :param fourier_scale: standard deviation of their frequencies, on standardised inputs
-    :param classifier_coordinates: let ψ see what φ sees beside z. φ keeps what distances need, and walls in z are only
-        as sharp as that; the paper's ψ sees z alone
+    :param classifier_scale: let ψ see coordinates beside z, with as many Fourier features of its own, of this scale:
+        φ keeps what distances need, and walls in z are only as sharp as that; None for z alone, as in the paper
     """
 
     may_be_infinite = ("longest_step",)  # of a coordinate that never changes
@@ -69,7 +69,7 @@ class ProQPolicy(SavedPolicy):
         guided_actor: bool = True,
         n_fourier_features: int = 0,
         fourier_scale: float = 2.0,
-        classifier_coordinates: bool = False,
+        classifier_scale: float | None = None,
     ) -> None:
         check_goal_spaces(observation_space, action_space)
         super().__init__(observation_space, action_space)
@@ -85,7 +85,7 @@ class ProQPolicy(SavedPolicy):
             "guided_actor": guided_actor,
             "n_fourier_features": n_fourier_features,
             "fourier_scale": fourier_scale,
-            "classifier_coordinates": classifier_coordinates,
+            "classifier_scale": classifier_scale,
         }
         self.generator: th.Generator | None = None  #: of sampled actions; None for PyTorch's own
         for name, value in (
@@ -106,8 +106,9 @@ class ProQPolicy(SavedPolicy):
         self.encoder = MLP(self.fourier.output_dim, hidden_sizes, latent_dim, residual=True)
         self.embedder = MLP(latent_dim, hidden_sizes, n_components * component_size)
         self.quasimetric = Quasimetric(n_components, symmetric)
-        self.classifier_coordinates = classifier_coordinates
-        beside = self.fourier.output_dim if classifier_coordinates else 0
+        sharp = None if classifier_scale is None else FourierFeatures(goal_dim, n_fourier_features, classifier_scale)
+        self.classifier_fourier = sharp
+        beside = sharp.output_dim if sharp else 0
         self.classifier = MLP(latent_dim + beside, hidden_sizes, 1, residual=True, layer_norm=True)
         self.latent_dim = latent_dim
         self.standardise, self.guided_actor = standardise, guided_actor
@@ -160,8 +161,8 @@ class ProQPolicy(SavedPolicy):
         :param latents: of some points, what :meth:`encode_standard` makes of them
         :param standard_goals: the points, standardised
         """
-        if self.classifier_coordinates:
-            latents = th.cat([latents, self.fourier(standard_goals)], dim=-1)
+        if self.classifier_fourier is not None:
+            latents = th.cat([latents, self.classifier_fourier(standard_goals)], dim=-1)
         return self.classifier(latents).squeeze(-1)
 
     def classify_goals(self, goals: th.Tensor) -> th.Tensor:

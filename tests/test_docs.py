@@ -55,7 +55,7 @@ def test_the_readme_trains_an_agent_that_heads_for_its_goal(tmp_path: Path, monk
 
     position, velocity, goals = np.zeros((50, 2)), np.zeros((50, 2)), rng.uniform(-4.0, 4.0, (50, 2))
     reached = np.zeros(50, dtype=bool)
-    for _ in range(40):
+    for _ in range(60):
         states = {"observation": np.hstack([position, velocity]), "achieved_goal": position, "desired_goal": goals}
         velocity, _ = agent.predict(states)
         position = position + velocity

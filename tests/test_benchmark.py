@@ -249,3 +249,22 @@ def test_the_processes_of_a_grid_get_every_option_about_datasets() -> None:
     parser = argparse.ArgumentParser()
     add_dataset_arguments(parser)
     assert vars(parser.parse_args([])).keys() <= {*EVERYWHERE, *THIS_MACHINE}
+
+
+def test_each_seed_may_learn_from_data_of_its_own(workplace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    options = ["--env", "proq/PendulumAngle-v0", "--dataset-dir", "data", "--verbose", "0"]
+    first, second = grid_of([*options, "--seeds", "4", "5", "--dataset-seeds", "8", "9"]).runs()
+    assert (first.experiment.seed, first.data.seed) == (4, 8)
+    assert (second.experiment.seed, second.data.seed) == (5, 9)
+    assert "--seeds 5 --dataset-seeds 9" in second.command
+    dataset, info = first.data.load("proq/PendulumAngle-v0", progress=False)
+    other, _ = second.data.load("proq/PendulumAngle-v0", progress=False)
+    assert info.seed == 8 and Path(info.path or "").parent == Path("data/seed_8")
+    assert not dataset.observations.equal(other.observations)
+    assert [run.data.seed for run in grid_of(options).runs()] == [1, 2, 3]
+    assert [run.data.seed for run in grid_of([*options, "--seeds", "1"]).runs()] == [None]
+
+    assert main([*options, "--seeds", "4", "5", "--dataset-seeds", "8"]) == 1
+    assert "give one for each" in capsys.readouterr().err
+    assert main([*options, "--seeds", "4", "--dataset-seeds", "8", "--dataset-path", "data.npz"]) == 1
+    assert "a seed is for data that are generated" in capsys.readouterr().err

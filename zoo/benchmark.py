@@ -33,7 +33,7 @@ from zoo.cli import (
 from zoo.data.catalogue import POINTMAZE_IDS
 from zoo.registry import ALGOS, DEFAULT_ALGO
 
-SEEDS = (100, 200, 300)
+SEEDS = {500: 1, 600: 2, 700: 3}  # of training, and of the data that each learns from
 # Options that the processes of the grid are given, too; the first also repeat a result elsewhere.
 EVERYWHERE = ("episodes", "preset", "conf_file", "n_timesteps", "keypoints", "dataset_path", "dataset_source")
 THIS_MACHINE = ("log_folder", "device", "num_threads", "dataset_dir", "trust_dataset", "verbose")
@@ -50,7 +50,18 @@ def build_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--env", nargs="+", metavar="ID", help="datasets (default: the eight PointMaze sets)")
     parser.add_argument(
-        "--seeds", nargs="+", type=int, metavar="N", help=f"of training (default: {' '.join(map(str, SEEDS))})"
+        "--seeds",
+        nargs="+",
+        type=int,
+        metavar="N",
+        help=f"of training (default: {', '.join(f'{seed} on data of seed {data}' for seed, data in SEEDS.items())})",
+    )
+    parser.add_argument(
+        "--dataset-seeds",
+        nargs="+",
+        type=int,
+        metavar="N",
+        help="of the data, one for each of --seeds; they are generated (default: the dataset that is found)",
     )
     parser.add_argument(
         "--episodes",
@@ -126,7 +137,7 @@ def _run(args: argparse.Namespace, out: Path) -> None:
     grid = Grid(
         algos=tuple(dict.fromkeys(args.algo)),
         envs=tuple(dict.fromkeys(args.env or ((ABLATION_ENV,) if args.ablation else POINTMAZE_IDS))),
-        seeds=tuple(dict.fromkeys(args.seeds or ((ABLATION_SEED,) if args.ablation else SEEDS))),
+        seeds=_seeds(args),
         variants=variants,
         shared=Experiment(
             env="",
@@ -150,6 +161,19 @@ def _run(args: argparse.Namespace, out: Path) -> None:
         verbose=args.verbose,
     )
     grid.execute(report=args.report is not False, export=args.export_agents)
+
+
+def _seeds(args: argparse.Namespace) -> dict[int, int | None]:
+    if args.seeds is None and args.dataset_seeds is None and not args.ablation and args.dataset_path is None:
+        return {**SEEDS}
+    seeds = args.seeds or ((ABLATION_SEED,) if args.ablation else tuple(SEEDS))
+    if args.dataset_seeds is None:
+        return dict.fromkeys(seeds)
+    if len(args.dataset_seeds) != len(seeds):
+        raise ValueError(
+            f"--dataset-seeds {len(args.dataset_seeds)} of them for {len(seeds)} --seeds: give one for each"
+        )
+    return dict(zip(seeds, args.dataset_seeds, strict=True))
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -33,7 +33,7 @@ class Grid:
 
     :param algos: names of the algorithms
     :param envs: ids of the datasets
-    :param seeds: of training and evaluation
+    :param seeds: of training and evaluation, with the seed of the data; None for the dataset that is found
     :param variants: by name, changes to the hyperparameters as ``key:value``; none is the default alone
     :param shared: what all runs have in common; its env, algo and seed are replaced
     :param data: where the datasets come from
@@ -52,7 +52,7 @@ class Grid:
 
     algos: Sequence[str]
     envs: Sequence[str]
-    seeds: Sequence[int]
+    seeds: Mapping[int, int | None]
     variants: Mapping[str, tuple[str, ...]]
     shared: Experiment
     data: DataSource
@@ -95,7 +95,7 @@ class Grid:
         command = self._command(algo, env, seed, {variant: overrides})
         return BenchmarkRun(
             experiment=replace(self.shared, env=env, algo=algo, seed=seed, overrides=overrides),
-            data=self.data,
+            data=replace(self.data, seed=self.seeds[seed]),
             variant=variant,
             episodes=self.episodes,
             out=self.out,
@@ -109,7 +109,9 @@ class Grid:
     def _command(self, algo: str, env: str, seed: int, variants: Mapping[str, Sequence[str]]) -> list[str]:
         """What repeats runs of a dataset and a seed, on any machine."""
         of_variants = [part for name, overrides in variants.items() for part in ("--variant", name, *overrides)]
-        return [*PROG.split(), "--algo", algo, "--env", env, "--seeds", str(seed), *of_variants, *self.repeat]
+        of_data = () if self.seeds[seed] is None else ("--dataset-seeds", str(self.seeds[seed]))
+        which = ("--algo", algo, "--env", env, "--seeds", str(seed), *of_data)
+        return [*PROG.split(), *which, *of_variants, *self.repeat]
 
     def execute(self, report: bool = True, export: Path | None = None) -> None:
         """

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from proq_agent.common.dataset import GoalDataset
+from zoo.data.catalogue import DEFAULT_DATASET_DIR
 from zoo.data.load import DatasetInfo, load
 
 
@@ -17,6 +18,7 @@ class DataSource:
     :param folder: of the dataset files; None for OGBench's own
     :param path: one file, whatever the dataset's name
     :param source: ``auto``, ``file``, ``download`` or ``generate``
+    :param seed: generate the dataset with this seed, in a folder of its own within ``folder``; None for the one there
     :param trust_dataset: build what a Minari dataset describes, see :func:`zoo.data.tasks.make_task_env`
     """
 
@@ -24,6 +26,11 @@ class DataSource:
     path: Path | None = None
     source: str = "auto"
     trust_dataset: bool = False
+    seed: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.seed is not None and (self.path is not None or self.source not in ("auto", "generate")):
+            raise ValueError("a seed is for data that are generated: leave out the path, and let the source be 'auto'")
 
     def load(self, dataset_id: str, progress: bool = True) -> tuple[GoalDataset, DatasetInfo]:
         """
@@ -33,6 +40,9 @@ class DataSource:
         :param progress: say what takes time
         :return: the dataset, and where it came from
         """
+        if self.seed is not None:
+            folder = (self.folder or DEFAULT_DATASET_DIR) / f"seed_{self.seed}"
+            return load(dataset_id, dataset_dir=folder, source="generate", seed=self.seed, progress=progress)
         return load(
             dataset_id,
             dataset_dir=self.folder,

@@ -237,6 +237,18 @@ def test_a_reached_keypoint_is_left_for_its_successor() -> None:
         assert hops.cost[0] == pytest.approx(18.0 - x, abs=2.0)
 
 
+def test_a_reached_keypoint_is_gone_to_when_the_hop_from_here_to_its_successor_has_failed() -> None:
+    graph = line(reach=1.0)
+    routes = graph.routes(apart(LINE, np.array([[18.0]])).T)
+    state = np.array([[3.0]])
+    penalties = np.zeros((1, len(LINE)))
+    penalties[0, 2] = graph.max_hop
+    hops = graph.next_hops(routes, apart(state, LINE), np.array([15.0]), penalties)
+    assert hops.target[0] == 1
+    at_the_end = graph.next_hops(routes, apart(LINE[4:], LINE), np.array([2.0]), goal_penalties=np.array([50.0]))
+    assert at_the_end.target[0] == 4
+
+
 def test_of_several_reached_keypoints_none_is_the_target() -> None:
     points = np.array([[0.0], [0.3], [0.6], [0.9], [4.0]])
     graph = line(points, max_hop=0.35, reach=1.0)  # so short that each of the first four is on the way

@@ -40,6 +40,12 @@ def test_hops_from_states_and_to_goals_pay_alike():
     assert_array_equal(extra, [[0, 100, 100], [0, 100, 100], [0, 0, 0]])
 
 
+@pytest.mark.parametrize(("target", "end", "pays"), [(7.0, 4.6, False), (7.0, 4.8, True), (4.8, 4.6, True)])
+def test_what_is_beside_the_place_and_less_than_half_as_far_as_the_target_is_no_way_past(target, end, pays):
+    """Within the slack of 0.5; an agent that does not even get there has it as its next target."""
+    assert penalties(snags(4.2, target, cost=7.0), [[3.9]], [[end]]) == (7.0 if pays else 0.0)
+
+
 @pytest.mark.parametrize(("detour", "pays"), [(0.0, True), (0.49, True), (0.51, False)])
 def test_a_place_lies_on_a_hop_if_going_by_it_takes_at_most_the_slack(detour, pays):
     # A place beside the middle of a hop of length 10, so far that the way by it is 10 + detour long.

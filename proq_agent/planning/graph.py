@@ -252,10 +252,13 @@ class KeypointGraph:
             nearest = refuges.argmin(axis=1)
             target[lost] = np.where(np.isinf(refuges.min(axis=1)), goal, nearest)
         if self.reach >= from_state.min():
+            fine = np.ones((len(rows), goal + 1), dtype=bool)
+            fine[:, :goal], fine[:, goal] = np.less(penalties, self.max_hop), np.less(goal_penalties, self.max_hop)
             for _ in range(goal):  # keypoints may lie so close that several are reached at once
                 keypoint = np.minimum(target, goal - 1)
                 onward = routes.successors[rows, keypoint]
                 reached = (from_state[rows, keypoint] <= self.reach) & (target < goal) & (onward >= 0)
+                reached &= fine[rows, onward]  # who was stuck on that hop goes by way of the keypoint itself
                 if not reached.any():
                     break
                 target = np.where(reached, onward, target)

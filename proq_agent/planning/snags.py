@@ -26,7 +26,8 @@ class Snags:
     A hop from a to b leads past the place s, where the agent was stuck on its way to t, if s lies on it,
     d(a, s) + d(s, b) <= d(a, b) + slack, and b lies in the direction of t: one of b and t is nearer to the other than
     s is. So one bump into a wall tells about all hops through it, however long, from either keypoints or states,
-    while the way back and the ways beyond the wall stay what they were.
+    while the way back and the ways beyond the wall stay what they were. Neither does it tell about what is beside s: by
+    a keypoint there, less than half as far away as t, the agent may get round what it was stuck at.
 
     A place that is known to be closed is a snag of infinite cost for hops in any direction, but for those that begin or
     end beside it; as it is one of many, it need not catch what passes at a distance.
@@ -100,7 +101,8 @@ class Snags:
         lengths, closed = lengths[..., None], np.isinf(self.costs)
         past = leaving + ahead.onward <= lengths + np.where(closed, self.slack / 4, self.slack)
         between = (leaving > self.slack) & (leaving < lengths)
-        return np.where(past & np.where(closed, between, ahead.towards), self.costs, 0.0).sum(axis=-1)
+        beyond = ahead.towards & (ahead.onward > np.minimum(self.slack, self.planned / 2))
+        return np.where(past & np.where(closed, between, beyond), self.costs, 0.0).sum(axis=-1)
 
     def edges_past(self, distances: np.ndarray) -> np.ndarray:
         """

@@ -112,6 +112,9 @@ def test_the_identity_of_a_run_covers_what_its_results_depend_on(
     assert one_run("--episodes", 4).settings != run.settings and one_run("--episodes", 4).training == run.training
     acting = one_run("--variant", "a", "planning.reach:3.0")
     assert acting.settings != run.settings and acting.training == run.training
+    # An actor that is given goals within a hop is another one where hops are longer.
+    trained = [one_run("--variant", "a", "goals.actor.on_map:0.5", f"planning.max_hop:{hop}") for hop in (20.0, 30.0)]
+    assert trained[0].training != trained[1].training
     for other in (one_run("--variant", "a", "temperature:3.0"), one_run("-n", 7), one_run("--seeds", 2)):
         assert other.settings != run.settings and other.training != run.training
     # A default that is spelt out is no other setting, and one that changes is.

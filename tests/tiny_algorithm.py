@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -81,7 +81,6 @@ class TinyCloning(OfflineAlgorithm):
     policy_aliases: ClassVar[dict[str, type[BasePolicy]]] = {"MultiInputPolicy": CloningPolicy}
     policy: CloningPolicy
     stateful: ClassVar[tuple[str, ...]] = ("optimizer",)
-    acting_settings: ClassVar[tuple[str, ...]] = ("acting",)
 
     def __init__(
         self,
@@ -120,6 +119,10 @@ class TinyCloning(OfflineAlgorithm):
         self.goals = as_settings(GoalSampling, goals)
         self.acting = as_settings(ActingSettings, acting)
         self._finish_init(_init_setup_model, dataset)
+
+    @classmethod
+    def acting_settings(cls, arguments: Mapping[str, Any]) -> tuple[str, ...]:
+        return ("acting",)
 
     def _setup_training(self) -> None:
         self.optimizer = self._adam(self.policy.parameters())

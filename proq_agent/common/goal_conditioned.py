@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -53,7 +54,6 @@ class GoalConditioned(OfflineAlgorithm):
 
     policy: GoalPolicy
     stateful: ClassVar[tuple[str, ...]] = ("optimizer",)
-    acting_settings: ClassVar[tuple[str, ...]] = ("acting_std",)
 
     def __init__(
         self,
@@ -79,6 +79,10 @@ class GoalConditioned(OfflineAlgorithm):
         """
         if not condition:
             raise ValueError(f"{name} must {rule}, got {getattr(self, name)!r}")
+
+    @classmethod
+    def acting_settings(cls, arguments: Mapping[str, Any]) -> tuple[str, ...]:
+        return ("acting_std",)
 
     def _policy_arguments(self) -> dict[str, Any]:
         return {"acting_std": self.acting_std}

@@ -6,7 +6,7 @@ import math
 import sys
 import time
 from abc import abstractmethod
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
@@ -68,7 +68,6 @@ class OfflineAlgorithm(SavedAlgorithm):
 
     dataset: GoalDataset | None = None
     generators: ClassVar[tuple[str, ...]] = ("generator", "acting_generator")
-    acting_settings: ClassVar[tuple[str, ...]] = ()  #: arguments that may change without training anew
 
     def __init__(
         self,
@@ -164,6 +163,15 @@ class OfflineAlgorithm(SavedAlgorithm):
     def _adam(self, parameters: Iterable[th.nn.Parameter]) -> th.optim.Adam:
         """Adam in one kernel for all parameters; :meth:`_descend` sets its learning rate."""
         return th.optim.Adam(parameters, lr=self.lr_schedule(1.0), fused=self.device.type != "meta")
+
+    @classmethod
+    def acting_settings(cls, arguments: Mapping[str, Any]) -> tuple[str, ...]:
+        """
+        The arguments that may change without training anew.
+
+        :param arguments: all of the constructor's, groups of settings as dicts
+        """
+        return ()
 
     def set_random_seed(self, seed: int | None = None) -> None:
         """Seed this object's own generators, its action space and its env; no global state is touched."""

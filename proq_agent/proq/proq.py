@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import Any, ClassVar, NamedTuple
 
@@ -86,8 +86,8 @@ class ProQ(OfflineAlgorithm):
     :param goals: how value and actor goals are drawn, see :class:`~proq_agent.common.goal_sampling.GoalSampling`
     :param distance: see :class:`~proq_agent.proq.settings.DistanceSettings`
     :param keypoints: see :class:`~proq_agent.proq.settings.KeypointSettings`
-    :param planning: what may change without training anew, see
-        :class:`~proq_agent.planning.settings.PlanningSettings`
+    :param planning: what may change without training anew (but ``max_hop`` bounds the goals of ``goals.actor.on_map``),
+        see :class:`~proq_agent.planning.settings.PlanningSettings`
     :param stochastic: ``"plan"`` finds transitions that cannot be predicted, as through a portal with random exits,
         keeps them out of the distance and plans with their odds; ``"ignore"`` trusts them like any other, as the paper
     :param compile: fuse the update with ``torch.compile``
@@ -108,7 +108,6 @@ class ProQ(OfflineAlgorithm):
     policy: ProQPolicy
     learned: ClassVar[tuple[str, ...]] = ("chance_edges",)
     stateful: ClassVar[tuple[str, ...]] = ("map_optimizer", "actor_optimizer", "keypoint_optimizer", "multipliers")
-    acting_settings: ClassVar[tuple[str, ...]] = ("planning",)
     renamed: ClassVar[Renamed] = RENAMED
 
     def __init__(
@@ -187,6 +186,11 @@ class ProQ(OfflineAlgorithm):
             raise ValueError("map_fraction and actor_fraction must add up to 1 or more: in between nothing is learned")
 
     # ---------------------------------------------------------------------------------------------------- building
+
+    @classmethod
+    def acting_settings(cls, arguments: Mapping[str, Any]) -> tuple[str, ...]:
+        """Planning is, unless the actor is given goals within a hop, which ``planning.max_hop`` bounds."""
+        return () if arguments["goals"]["actor"]["on_map"] else ("planning",)
 
     def _policy_arguments(self) -> dict[str, Any]:
         return {"n_keypoints": self.keypoints.n}

@@ -79,14 +79,19 @@ class BenchmarkRun:
     @cached_property
     def training(self) -> str:
         """A hash of all that determines the training; runs that share it share an agent."""
-        about, acting = self.experiment, algorithm(self.experiment.algo).acting_settings
-        learning = {name: value for name, value in self._hyperparams.items() if name not in acting}
+        about = self.experiment
+        learning = {name: value for name, value in self._hyperparams.items() if name not in self._acting}
         path = self.data.path and str(self.data.path)
         return digest(about.algo, about.env, path, about.seed, about.total, learning, code_version())
 
     @cached_property
     def _hyperparams(self) -> dict[str, Any]:
         return all_hyperparams(self.experiment.algo, self.experiment.hyperparams)
+
+    @property
+    def _acting(self) -> tuple[str, ...]:
+        """The hyperparameters that runs of one and the same agent may differ in."""
+        return algorithm(self.experiment.algo).acting_settings(self._hyperparams)
 
     @cached_property
     def _map(self) -> Any:
@@ -185,9 +190,8 @@ class BenchmarkRun:
 
     def _load(self, folder: RunFolder) -> OfflineAlgorithm:
         """The agent of a folder, to act as this run says: another run may have trained it."""
-        kind = algorithm(self.experiment.algo)
-        acting = {name: self._hyperparams[name] for name in kind.acting_settings}
-        return kind.load(folder.agent, device=self.experiment.device, **acting)
+        acting = {name: self._hyperparams[name] for name in self._acting}
+        return algorithm(self.experiment.algo).load(folder.agent, device=self.experiment.device, **acting)
 
     def _latest(self) -> RunFolder | None:
         """The last training on these data that ended with a saved agent, be it whole or interrupted."""

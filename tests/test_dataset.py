@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from contextlib import nullcontext
 
 import numpy as np
 import pytest
@@ -81,6 +82,19 @@ def test_actions_outside_the_space_are_refused_except_on_last_rows():
         GoalDataset(**arrays, action_space=space)
     with pytest.raises(ValueError, match="2 features"):
         GoalDataset(**arrays, action_space=spaces.Box(-1.0, 1.0, (3,)))
+
+
+@pytest.mark.parametrize("bound", [1.0, 100.0])
+def test_actions_may_lie_beyond_the_space_by_what_another_precision_makes_of_them(bound):
+    arrays = good()
+    for low, high in ((-bound, bound), (-bound, np.inf), (-np.inf, bound)):
+        space = spaces.Box(low, high, (2,))
+        for side in (-1.0, 1.0):
+            beyond = not (low < side * bound < high)
+            for excess, refused in ((5e-6, False), (2e-5, beyond)):
+                arrays["actions"][1] = side * bound * (1.0 + excess)
+                with pytest.raises(ValueError, match="actions row 1") if refused else nullcontext():
+                    GoalDataset(**arrays, action_space=space)
 
 
 def test_npz_round_trip(tmp_path):

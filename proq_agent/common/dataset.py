@@ -288,8 +288,9 @@ def _check_actions(actions: np.ndarray, ends: np.ndarray, space: Any) -> None:
         raise ValueError(f"actions must be points of a Box, and not of {space}")
     if actions.shape[1:] != tuple(space.shape):
         raise ValueError(f"actions has {actions.shape[1]} features but the action space is {space}")
-    tolerance = 1e-5 * np.maximum(1.0, np.abs(space.high))
-    outside = np.any((actions < space.low - tolerance) | (actions > space.high + tolerance), axis=1)
+    # Clipped in another precision, they may lie a little beyond.
+    below, above = (1e-5 * np.maximum(1.0, np.abs(bound)) for bound in (space.low, space.high))
+    outside = np.any((actions < space.low - below) | (actions > space.high + above), axis=1)
     outside[ends] = False
     if outside.any():
         row = int(outside.argmax())

@@ -271,6 +271,35 @@ def test_zip_bombs_are_refused(agent: Path) -> None:
         read_archive(agent)
 
 
+LONG = "x" * 2**22  # beyond what JSON may have, with the little that is around it
+
+
+def test_much_json_is_refused_unread(agent: Path) -> None:
+    members = members_of(agent)
+    index, length = members["policy.safetensors"], 2**22 + 8
+    index = length.to_bytes(8, "little") + index[8:].replace(
+        b"{", b"{" + b" " * (length - int.from_bytes(index[:8], "little")), 1
+    )
+    for changed, message in (
+        (with_header(members, long=LONG), r"metadata\.json is larger than"),
+        (rehashed(members | {"training.json": f'"{LONG}"'.encode()}), r"training\.json.*index is larger than"),
+        (rehashed(members | {"policy.safetensors": index}), r"policy\.safetensors.*index is larger than"),
+    ):
+        rewrite(agent, changed)
+        with pytest.raises(CheckpointError, match=message):
+            read_archive(agent)
+
+
+def test_what_would_be_refused_is_not_written(tmp_path: Path) -> None:
+    for metadata, states, message in (
+        ({"long": LONG}, make_states(), "metadata: .* too much"),
+        (METADATA, {"policy": {"long": LONG}}, "policy: too many plain values"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            write_archive(tmp_path / "agent", metadata, states)
+    assert not list(tmp_path.iterdir())
+
+
 def test_overlapping_members_are_refused(agent: Path) -> None:
     """Two entries of the zip's directory that point at the same bytes."""
     names = "training.json", "untrusted.pkl"

@@ -79,6 +79,19 @@ def test_without_the_barrier_only_repulsion_moves_the_keypoints(tiny):
     assert not th.equal(held.policy.keypoints, free.policy.keypoints)
 
 
+def test_the_barrier_has_a_multiplier_of_its_own(tiny):
+    model = tiny(keypoints={"repel_strength": 0.0, "start": 0, "freq": 1})
+    before = model.policy.keypoints.clone()
+    model.multipliers.log_values["kps"].data.fill_(-100.0)
+    model.learn(1, log_interval=None)
+    assert th.equal(model.policy.keypoints, before)
+    assert model.multipliers.log_values["kps"] != -100.0 and model.multipliers.metrics()["lambda_ood"] > 0.1
+    model.multipliers.log_values["kps"].data.fill_(0.0)
+    model.multipliers.log_values["ood"].data.fill_(-100.0)
+    model.learn(1, log_interval=None, reset_num_timesteps=False)
+    assert not th.equal(model.policy.keypoints, before)
+
+
 def test_the_same_seed_learns_the_same_and_global_randomness_is_left_alone(tiny):
     state = th.get_rng_state(), np.random.get_state()[1].copy()  # noqa: NPY002
     one, two, other = (tiny(seed=s).learn(5, log_interval=None) for s in (3, 3, 4))

@@ -9,10 +9,11 @@ from tiny_goal import ENV, NAME, TinyGoalEnv, tiny_model
 
 from proq_agent.common.archive import CheckpointError
 from proq_agent.planning.navigator import Navigator
-from zoo import benchmark, enjoy, train
+from zoo import benchmark, enjoy, optimize, plots, train
 from zoo.benchmarking.grid import Grid
 from zoo.benchmarking.identity import agent_digest
 from zoo.benchmarking.results import read_results
+from zoo.config import load_hyperparams
 from zoo.registry import ALGOS, algorithm
 from zoo.runs.agents import load_map
 
@@ -27,8 +28,8 @@ def map_file(workplace: Path) -> str:
     return "map.zip"
 
 
-def trained(algo: str) -> str:
-    command = ["--algo", algo, "--env", ENV, *DATA, "-n", "6", "--eval-episodes", "2", *SMALL]
+def trained(algo: str, *more: str) -> str:
+    command = ["--algo", algo, "--env", ENV, *DATA, "-n", "6", "--eval-episodes", "2", *more, *SMALL]
     assert train.main(command) == 0
     return f"logs/{algo}/{NAME}_1/{NAME}.zip"
 
@@ -47,6 +48,30 @@ def test_a_rival_trains_and_acts_alone_and_on_keypoints(algo, map_file, capsys, 
         planned.append(len(decisions))
         assert outputs[-1].count("episode") == 4
     assert outputs[1] == outputs[2] and planned[0] == 0 and planned[2] == 2 * planned[1] >= 4
+
+
+def test_a_rival_resumes_is_searched_and_is_drawn_but_for_a_map(workplace, capsys):
+    common = ["--algo", "gcbc", "--env", ENV]
+    whole = trained("gcbc", "--save-freq", "3")
+    assert (
+        train.main([*common, *DATA, "--eval-episodes", "2", "-i", str(Path(whole).parent / "rl_model_3_steps.zip")])
+        == 0
+    )
+    resumed = f"logs/gcbc/{NAME}_2/{NAME}.zip"
+    assert agent_digest(algorithm("gcbc").load(resumed)) == agent_digest(algorithm("gcbc").load(whole))
+
+    options = [*common, *DATA, "-n", "4", "--n-evaluations", "2", "--eval-episodes", "1", "--n-trials", "2"]
+    assert optimize.main([*options, "--study-name", "s", *SMALL]) == 0
+    found, n_timesteps = load_hyperparams(ENV, conf_file="logs/gcbc/optuna/s.yml", algo="gcbc")
+    assert n_timesteps == 4 and found["batch_size"] == 16 and found["policy_kwargs"]["fourier_scale"] > 0
+
+    assert plots.main(["curves", *common, "--metric", "train/actor/mse", "--out", "curves.png"]) == 0
+    assert Path("curves.png").stat().st_size > 1000
+    capsys.readouterr()
+    ends = ["--start", "0", "0", "--goal", "1", "1"]
+    for figure in (["map"], ["compare"], ["distance", *ends[3:]], ["plan", *ends]):
+        assert plots.main([*figure, *common, "--out", "none.png"]) == 1 and not Path("none.png").exists()
+        assert capsys.readouterr().err == "python -m zoo.plots: error: GCBC learns no map: there is nothing to draw\n"
 
 
 def test_what_is_drawn_is_the_map_that_is_followed(map_file, capsys):

@@ -20,6 +20,7 @@ from agent_files import (
     assert_same,
     format_1,
     members_of,
+    with_header,
     with_metadata,
     within_bounds,
 )
@@ -170,6 +171,16 @@ def test_malformed_counters_are_refused_when_loaded(members: Members, name: str,
 @pytest.mark.parametrize("value", [None, 3, [], {"a": []}, "x"])
 def test_metadata_of_another_form_is_refused(members: Members, missing: str, value: Any) -> None:
     refused(with_metadata(members, **{missing: value}), "the given stream")
+
+
+def test_what_is_unknown_is_refused_not_ignored(model: ProQ, members: Members) -> None:
+    refused(with_metadata(members, junk=1), r"metadata\.json in the given stream: missing or unknown: junk")
+    refused(with_metadata(members, learned={"chance_edges": [], "junk": 1}), r"metadata\.json.*unknown: junk")
+    refused(with_header(members, junk=1), r"metadata\.json: missing or unknown: junk")
+    stream = io.BytesIO()
+    model.policy.save(stream)
+    with pytest.raises(CheckpointError, match=r"metadata\.json.*unknown: junk"):
+        ProQPolicy.load(as_stream(with_metadata(members_of(stream), junk=1)))
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf")])

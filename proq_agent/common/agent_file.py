@@ -17,7 +17,7 @@ from stable_baselines3.common.policies import BasePolicy
 from stable_baselines3.common.type_aliases import GymEnv, TensorDict
 
 from proq_agent.common.archive import Archive, read_archive, write_archive
-from proq_agent.common.errors import CheckpointError, within
+from proq_agent.common.errors import CheckpointError, check_names, within
 from proq_agent.common.json_values import from_json_value, space_from_json, space_to_json, to_json_value
 from proq_agent.common.settings import Renamed, changed, to_dict
 from proq_agent.common.state_checks import (
@@ -30,6 +30,7 @@ from proq_agent.common.tensor_file import check_finite
 
 SelfSaved = TypeVar("SelfSaved", bound="SavedAlgorithm")
 
+_METADATA = ("algorithm", "observation_space", "action_space", "counters", "learned", "hyperparameters")
 _COUNTERS = ("num_timesteps", "_total_timesteps", "_n_updates", "_current_progress_remaining")
 _NOT_SAVED = {
     "env",
@@ -207,6 +208,8 @@ class SavedAlgorithm(BaseAlgorithm):
         if unknown := sorted(name for name in kwargs if name not in allowed and name not in cls.renamed):
             raise ValueError(f"load() does not know {', '.join(unknown)}")
         with within(f"metadata.json in {archive.label}"):
+            check_names(archive.metadata, _METADATA)
+            check_names(archive.metadata["learned"], cls.learned)
             arguments = cls._saved_arguments(archive, custom_objects or {}, kwargs)
         policy = arguments.pop("policy_class", cls._default_policy())
         dataset = arguments.pop("dataset", None)
@@ -273,8 +276,7 @@ class SavedAlgorithm(BaseAlgorithm):
 
 
 def _counters(counters: dict[str, Any]) -> dict[str, Any]:
-    if counters.keys() != set(_COUNTERS):
-        raise ValueError(f"missing or unknown counters: {', '.join(sorted(counters.keys() ^ set(_COUNTERS)))[:80]}")
+    check_names(counters, _COUNTERS)
     for name, value in counters.items():
         whole = name != "_current_progress_remaining"
         if type(value) not in ((int,) if whole else (int, float)) or not math.isfinite(value):

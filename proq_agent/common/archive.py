@@ -34,7 +34,7 @@ from typing import Any, BinaryIO, cast
 
 import cloudpickle
 
-from proq_agent.common.errors import CheckpointError, within
+from proq_agent.common.errors import CheckpointError, check_names, within
 from proq_agent.common.files import atomic_file
 from proq_agent.common.pickled_state import load_pickled_state
 from proq_agent.common.tensor_file import dump_state, load_state
@@ -43,6 +43,7 @@ FORMAT_NAME = "proq"
 FORMAT_VERSION = 2
 METADATA, UNTRUSTED = "metadata.json", "untrusted.pkl"
 STATES = ("policy", "training")
+HEADER = ("format", "format_version", "versions", "sha256", "pickled", "metadata")
 SUFFIXES = {1: (".pth",), 2: (".safetensors", ".json")}
 MAX_METADATA_BYTES = 2**22  # JSON takes some 25 times its size in memory
 MAX_DIRECTORY_BYTES, MAX_COMMENT_BYTES = 2**12, 2**16  # of the zip: the names of a few members; what the format allows
@@ -279,6 +280,8 @@ def _check_header(header: dict[str, Any]) -> None:
         and isinstance(header.get("metadata"), dict)
     ):
         raise CheckpointError(f"{METADATA} is malformed")
+    with within(METADATA):
+        check_names(header, HEADER)
     known = {name + suffix for name in STATES for suffix in SUFFIXES[version]} | {UNTRUSTED}
     if unknown := sorted(hashes.keys() - known):
         raise CheckpointError(f"{METADATA} lists {', '.join(unknown)[:80]}, which no agent of ours has: refused")

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from typing import Any
 
 MAX_MESSAGE = 500  # characters: an error of a foreign library may quote the whole file
 
@@ -22,6 +23,18 @@ class Interrupted(KeyboardInterrupt):
     def __init__(self, number: int) -> None:
         super().__init__()
         self.number = number
+
+
+def check_names(given: Mapping[str, Any], known: Iterable[str]) -> None:
+    """
+    Refuse what is unknown as well as what is missing: what is ignored today may mean something tomorrow.
+
+    :param given: from a file
+    :param known: names of all its entries
+    :raises CheckpointError: naming the others
+    """
+    if wrong := sorted(given.keys() ^ set(known)):
+        raise CheckpointError(f"missing or unknown: {', '.join(wrong)[:200]}")
 
 
 @contextmanager

@@ -11,7 +11,7 @@ from stable_baselines3.common.policies import BasePolicy
 from stable_baselines3.common.utils import get_device
 
 from proq_agent.common.archive import read_archive, write_archive
-from proq_agent.common.errors import CheckpointError, within
+from proq_agent.common.errors import CheckpointError, check_names, within
 from proq_agent.common.json_values import from_json_value, space_from_json, space_to_json, to_json_value
 from proq_agent.common.networks import Standardise
 from proq_agent.common.state_checks import at_most_tensors, check_module_state
@@ -77,6 +77,7 @@ class SavedPolicy(BasePolicy):
                 "policy in .policy"
             )
         with within(f"metadata.json in {archive.label}"):
+            check_names(archive.metadata, ("policy", "observation_space", "action_space", "arguments"))
             arguments: dict[str, Any] = {k: from_json_value(v) for k, v in archive.metadata["arguments"].items()}
             for name in ("observation_space", "action_space"):
                 arguments[name] = space_from_json(archive.metadata[name])

@@ -87,6 +87,13 @@ def test_a_box_that_no_straight_line_meets_closes_the_hops_that_bend_through_it(
     assert planner.hops[0, 2]
 
 
+@pytest.mark.parametrize(("reach", "way_round"), [(0.0, False), (0.1, False), (0.3, True)])
+def test_a_place_within_reach_of_a_hop_lies_on_it(reach: float, way_round: bool) -> None:
+    planner = straight_planner(RING, max_hop=11.0, reach=reach)
+    planner.avoid(np.array([5.0, 1.0]), RING[1], 1000.0)  # by way of it the hop of 10 steps is 10.2 long
+    assert way(planner, 0) == ([7, 6, 5, 4, 3, 2, 8] if way_round else [1, 8])
+
+
 def test_avoid_penalises_the_edges_that_lead_past_the_place_towards_the_target() -> None:
     planner = straight_planner(np.arange(10.0)[:, None], max_hop=4.0, reach=0.5)
     handle = planner.avoid(np.array([4.2]), np.array([7.0]), 100.0)

@@ -20,7 +20,6 @@ from stable_baselines3.common.monitor import Monitor
 
 from proq_agent import GoalDataset, ProQ
 from proq_agent.common.errors import CheckpointError
-from proq_agent.proq.objectives import locate
 
 
 def parameters(model: ProQ) -> dict[str, th.Tensor]:
@@ -156,9 +155,7 @@ def test_the_actor_is_weighed_on_one_and_the_same_map(tiny):
     """Where map and actor learn together, the map moves after both have been measured on it."""
     together, alone = tiny(learning_rate=0.5), tiny(learning_rate=0.5)
     batch = alone.goals.sample(alone.dataset, alone.batch_size, alone.generator)
-    map_objective = alone._map_objective(batch)
-    _, metrics = alone._actor_objective(batch, locate(alone.policy, batch))
-    assert th.allclose(map_objective.located.embeddings, locate(alone.policy, batch).embeddings, atol=1e-5)
+    _, metrics = alone._actor_objective(batch, None)
     together.learn(1, log_interval=None)
     assert together._metric_sums["advantage"].item() == pytest.approx(metrics["advantage"].item(), abs=1e-5)
 

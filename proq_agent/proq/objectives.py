@@ -14,12 +14,12 @@ from proq_agent.proq.settings import DistanceSettings
 from proq_agent.quasimetric.multipliers import Multipliers
 
 
-class Located(NamedTuple):
-    """Where the states and next states of a batch are on the map, without gradients."""
+class Known(NamedTuple):
+    """The states and next states of a batch on the map, without gradients; each is ``[2, batch, ...]``."""
 
-    locations: th.Tensor  #: of the states
-    embeddings: th.Tensor  #: of the states
-    next_embeddings: th.Tensor
+    points: th.Tensor  #: standardised
+    latents: th.Tensor
+    embeddings: th.Tensor
 
 
 class MapObjective(NamedTuple):
@@ -28,14 +28,7 @@ class MapObjective(NamedTuple):
     loss: th.Tensor
     violations: losses.Metrics  #: of the constraints, by multiplier
     metrics: losses.Metrics
-    located: Located  #: the batch on this map
-
-
-@th.no_grad()
-def locate(policy: ProQPolicy, batch: GoalBatch) -> Located:
-    """Find a batch on the map."""
-    locations = policy.locate(th.cat([batch.achieved_goals, batch.next_achieved_goals]))
-    return Located(locations.chunk(2)[0], *policy.embed(locations).chunk(2))
+    known: Known  #: the batch on this map
 
 
 def map_objective(
@@ -54,38 +47,34 @@ def map_objective(
     :param generator: draws the points between and beyond states of the data
     :param settings: of the losses
     """
-    states, next_states, value_goals = (
-        policy.goal_scaler(x) for x in (batch.achieved_goals, batch.next_achieved_goals, batch.value_goals)
-    )
-    between, beyond = th.rand(2, len(states), 1, generator=generator, device=states.device)
-    interpolated = states + between * (value_goals - states)
-    extrapolated = states - beyond * (value_goals - states)
-    points = th.cat([states, next_states, value_goals, interpolated, extrapolated])
-    z, z_next, z_value, z_between, z_beyond = policy.encode_standard(points).chunk(5)
-    here, following, goals = policy.embedder(th.cat([z, z_next, z_value])).chunk(3)
-    classified = th.cat([z, z_between, z_beyond]), th.cat([states, interpolated, extrapolated])
-    in_data, in_between, in_beyond = policy.classify(*classified).chunk(3)
+    n = len(batch.rows)
+    data = policy.goal_scaler(th.cat([batch.value_goals, batch.next_achieved_goals, batch.achieved_goals]))
+    value_goals, _, states = data.chunk(3)
+    between, beyond = th.rand(2, n, 1, generator=generator, device=states.device)
+    way = value_goals - states
+    # In this order d and ψ each look at rows that follow each other.
+    points = th.cat([data, states + between * way, states - beyond * way])
+    latents = policy.encode_standard(points)
+    embeddings = policy.embedder(latents[: 3 * n]).unflatten(0, (3, n))
+    in_data, in_between, in_beyond = policy.classify(latents[2 * n :], points[2 * n :]).chunk(3)
+    to_goals, to_next = policy.quasimetric(embeddings[2], embeddings[:2])
 
-    representation, metrics = losses.representation_loss(z)
-    close, close_metrics = losses.close_loss(policy.quasimetric(here, following), settings.close_margin)
-    far, far_metrics = losses.far_loss(
-        policy.quasimetric(here, goals), settings.far_offset, settings.far_scale, settings.far_focus
-    )
+    representation, metrics = losses.representation_loss(latents[2 * n : 3 * n])
+    close, close_metrics = losses.close_loss(to_next, settings.close_margin)
+    far, far_metrics = losses.far_loss(to_goals, settings.far_offset, settings.far_scale, settings.far_focus)
     ood, ood_metrics = losses.ood_loss(in_data, in_between, in_beyond, multipliers["ood"], settings.bounded_ood)
     loss = representation + multipliers["dist"] * close + far + ood
     violations = {"dist": close, "ood": losses.compliance_violation(in_data, settings.compliance)}
-    located = Located(
-        th.cat([z, states], dim=-1).detach(),
-        policy.with_coordinates(here, states).detach(),
-        policy.with_coordinates(following, next_states).detach(),
-    )
-    return MapObjective(loss, violations, metrics | close_metrics | far_metrics | ood_metrics | {"loss": loss}, located)
+    metrics |= close_metrics | far_metrics | ood_metrics | {"loss": loss}
+    groups = (rows.detach().unflatten(0, (-1, n)) for rows in (points, latents))
+    known = Known(*(group[1:3] for group in (*groups, embeddings.detach())))
+    return MapObjective(loss, violations, metrics, known)
 
 
 def actor_objective(
     policy: ProQPolicy,
     batch: GoalBatch,
-    located: Located,
+    known: Known | None,
     temperature: float,
     max_weight: float,
     generator: th.Generator | None,
@@ -95,17 +84,21 @@ def actor_objective(
 
     :param policy: map and actor
     :param batch: transitions and actor goals
-    :param located: the batch on the map
+    :param known: what :func:`map_objective` has computed already, if the map learns, too
     :param temperature: α
     :param max_weight: upper bound of the weight of a transition
     :param generator: draws the dropout masks
     """
     with th.no_grad():
-        targets = policy.locate(batch.actor_goals)
-        goals = policy.embed(targets)
-        distances = policy.distances(located.embeddings, goals)
-        next_distances = policy.distances(located.next_embeddings, goals)
-    mean, std = policy.action_distribution(batch.observations, located.locations, targets, generator)
+        new = [batch.actor_goals] if known else [batch.next_achieved_goals, batch.achieved_goals, batch.actor_goals]
+        points = policy.goal_scaler(th.stack(new))
+        latents = policy.encode_standard(points)
+        embeddings = policy.embedder(latents)
+        if known:
+            points, latents, embeddings = map(th.cat, zip(known, (points, latents, embeddings), strict=True))
+        next_distances, distances = policy.distances_between(embeddings[:2], embeddings[2], points[:2], points[2])
+        _, here, target = th.cat([latents, points], dim=-1)
+    mean, std = policy.action_distribution(batch.observations, here, target, generator)
     actions = policy.scale_actions(batch.actions)
     log_probs = th.distributions.Normal(mean, std, validate_args=False).log_prob(actions).sum(dim=-1)
     # Imitate the more, the more a step shortens the way (Eqs. 10 and 11).

@@ -35,7 +35,7 @@ from proq_agent.proq.keypoints import (
     settle_keypoints,
 )
 from proq_agent.proq.map_goals import choose_on_map
-from proq_agent.proq.objectives import Located, MapObjective, actor_objective, locate, map_objective
+from proq_agent.proq.objectives import Known, MapObjective, actor_objective, map_objective
 from proq_agent.proq.policies import ProQPolicy
 from proq_agent.proq.row_map import RowMap
 from proq_agent.proq.settings import RENAMED, DistanceSettings, KeypointSettings
@@ -245,8 +245,8 @@ class ProQ(OfflineAlgorithm):
         # Both losses of the map as it is now, before either is descended on.
         learned = self._map_loss(batch) if phase.learns_map else None
         if phase.learns_actor:  # (C)
-            located = learned.located if learned else locate(self.policy, batch)
-            self._descend(self.actor_optimizer, *self._actor_loss(batch, located), phase.actor_rate)
+            known = learned.known if learned else None
+            self._descend(self.actor_optimizer, *self._actor_loss(batch, known), phase.actor_rate)
         if learned:  # (A)
             self._descend(self.map_optimizer, learned.loss, learned.metrics, phase.map_rate)
             self.multipliers.update(**learned.violations)
@@ -285,14 +285,14 @@ class ProQ(OfflineAlgorithm):
         return th.compile(self._map_objective) if self.compile else self._map_objective
 
     @cached_property
-    def _actor_loss(self) -> Callable[[GoalBatch, Located], tuple[th.Tensor, losses.Metrics]]:
+    def _actor_loss(self) -> Callable[[GoalBatch, Known | None], tuple[th.Tensor, losses.Metrics]]:
         return th.compile(self._actor_objective) if self.compile else self._actor_objective
 
     def _map_objective(self, batch: GoalBatch) -> MapObjective:
         return map_objective(self.policy, batch, self.multipliers, self.generator, self.distance)
 
-    def _actor_objective(self, batch: GoalBatch, located: Located) -> tuple[th.Tensor, losses.Metrics]:
-        return actor_objective(self.policy, batch, located, self.temperature, self.max_weight, self.generator)
+    def _actor_objective(self, batch: GoalBatch, known: Known | None) -> tuple[th.Tensor, losses.Metrics]:
+        return actor_objective(self.policy, batch, known, self.temperature, self.max_weight, self.generator)
 
     def dump_logs(self) -> None:
         """Write what happened since the last call to the logger."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +15,11 @@ from proq_agent.common.errors import within
 from proq_agent.common.goals import GoalSpec, as_goal_spec
 from proq_agent.common.minari_files import load_minari
 from proq_agent.common.npz import read_npz
+from proq_agent.common.transitions import as_flags, ends_of_valid, with_last_states
 
 TIME_WINDOW = 40  # steps that goals near in time are away at most
 NEAR_CANDIDATES = 256  # random states that the nearest is taken from; more means nearer
+_OPTIONAL = ("achieved_goals", "next_observations", "valids")  # arrays that a file may have
 
 
 class GoalDataset:
@@ -34,6 +36,9 @@ class GoalDataset:
     :param goal: what of the observations is the goal, instead of ``achieved_goals``: indices, a function of
         observations ``[rows, observation_dim]``, or a :class:`~proq_agent.GoalSpec`, which also says when a goal is
         reached and may come with ``achieved_goals`` for that alone
+    :param next_observations: as OGBench's loader returns them. Then a row is a transition, ``terminals`` marks the last
+        one of each trajectory, and no state is lost
+    :param valids: as OGBench's loader returns them with ``compact_dataset=True``: false on the last row of a trajectory
     :param action_space: a ``Box`` that the actions are checked against, if given
     :param device: where the tensors live
     :raises ValueError: naming the array, the row and the remedy, if the arrays do not describe trajectories
@@ -47,9 +52,20 @@ class GoalDataset:
         achieved_goals: Any = None,
         *,
         goal: GoalSpec | Sequence[int] | Callable[[np.ndarray], np.ndarray] | None = None,
+        next_observations: Any = None,
+        valids: Any = None,
         action_space: Any = None,
         device: th.device | str = "cpu",
     ) -> None:
+        if valids is not None:
+            terminals = ends_of_valid(terminals, valids)
+        elif next_observations is not None:
+            if achieved_goals is not None:
+                raise ValueError(
+                    "achieved_goals lacks the last state of each trajectory, which next_observations has: say with "
+                    "goal=... what of an observation is the goal, or give one row a state (compact_dataset=True)"
+                )
+            observations, actions, terminals = with_last_states(observations, actions, terminals, next_observations)
         observations = _as_matrix("observations", observations)
         actions = _as_matrix("actions", actions)
         self.goal_spec = as_goal_spec(goal)
@@ -184,7 +200,8 @@ class GoalDataset:
     @classmethod
     def from_npz(cls, path: str | Path, **kwargs: Any) -> GoalDataset:
         """
-        Read an ``.npz`` with ``observations, actions, terminals`` and, optionally, ``achieved_goals``.
+        Read an ``.npz`` with ``observations, actions, terminals`` and, optionally, ``achieved_goals``,
+        ``next_observations`` or ``valids``.
 
         :param path: OGBench's own files are of this form
         :param kwargs: ``goal``, ``action_space`` and ``device``; a goal that follows from the observations replaces
@@ -194,9 +211,28 @@ class GoalDataset:
         path = Path(path).expanduser()
         if not path.is_file():
             raise FileNotFoundError(f"there is no dataset file {path}")
-        arrays = read_npz(path, ("observations", "actions", "terminals"), ("achieved_goals",))
-        goals = None if as_goal_spec(kwargs.get("goal")).selects else arrays.get("achieved_goals")
-        return cls(arrays["observations"], arrays["actions"], arrays["terminals"], goals, **kwargs)
+        arrays = read_npz(path, ("observations", "actions", "terminals"), _OPTIONAL)
+        return cls.from_ogbench(arrays, **kwargs)
+
+    @classmethod
+    def from_ogbench(cls, arrays: Mapping[str, Any], **kwargs: Any) -> GoalDataset:
+        """
+        Build from what ``ogbench.make_env_and_datasets`` returns, compact or not.
+
+        :param arrays: ``oracle_reps`` are goals; arrays of names that this class does not know are left out
+        :param kwargs: ``goal``, ``action_space`` and ``device``; a goal that follows from the observations replaces
+            those among the arrays
+        :raises ValueError: naming what is missing
+        """
+        missing = [name for name in ("observations", "actions", "terminals") if name not in arrays]
+        if missing:
+            raise ValueError(f"there is no {', '.join(missing)} among the arrays, only {', '.join(arrays)}")
+        known = {name: arrays[name] for name in _OPTIONAL if name in arrays}
+        if "oracle_reps" in arrays:
+            known["achieved_goals"] = arrays["oracle_reps"]
+        if as_goal_spec(kwargs.get("goal")).selects:
+            known.pop("achieved_goals", None)
+        return cls(arrays["observations"], arrays["actions"], arrays["terminals"], **known, **kwargs)
 
     @classmethod
     def from_minari(cls, dataset: Any, **kwargs: Any) -> GoalDataset:
@@ -264,11 +300,7 @@ def _as_matrix(name: str, array: Any) -> np.ndarray:
 
 
 def _trajectory_ends(terminals: Any, rows: int) -> np.ndarray:
-    terminals = np.asarray(terminals)
-    if terminals.shape != (rows,):
-        raise ValueError(f"terminals has shape {terminals.shape}; expected ({rows},), one flag for each observation")
-    if terminals.dtype.kind not in "biuf" or not np.isin(terminals, (0, 1)).all():
-        raise ValueError(f"terminals (dtype {terminals.dtype}) must hold booleans or 0 and 1 alone")
+    terminals = as_flags("terminals", terminals, rows)
     if rows == 0:
         raise ValueError("observations is empty; a dataset needs at least one trajectory of two rows")
     ends = np.flatnonzero(terminals)

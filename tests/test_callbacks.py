@@ -17,11 +17,14 @@ from stable_baselines3.common.callbacks import (
     EvalCallback,
     EveryNTimesteps,
     LogEveryNTimesteps,
+    ProgressBarCallback,
+    StopTrainingOnMaxEpisodes,
     StopTrainingOnNoModelImprovement,
     StopTrainingOnRewardThreshold,
 )
 from stable_baselines3.common.logger import configure
 from stable_baselines3.common.monitor import Monitor
+from stable_baselines3.common.vec_env import DummyVecEnv
 from tiny_goal import TinyGoalEnv, tiny_model
 
 from proq_agent import ProQ
@@ -186,3 +189,27 @@ def test_sb3_eval_callback_works_with_an_environment(tmp_path: Path) -> None:
     model.learn(20, callback=callback)
     assert model.num_timesteps == 4
     assert {path.name for path in tmp_path.iterdir()} == {"evaluations.npz", "best_model.zip"}
+
+
+@pytest.mark.parametrize("nested", [False, True])
+@pytest.mark.parametrize("has_env", [False, True])
+def test_sb3_progress_bar_counts_updates(nested: bool, has_env: bool, capsys: pytest.CaptureFixture[str]) -> None:
+    env = DummyVecEnv([TinyGoalEnv] * 3) if has_env else None
+    bar = CallbackList([ProgressBarCallback()]) if nested else ProgressBarCallback()
+    tiny_model(env=env).learn(5, callback=bar)
+    assert "5/5" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("callback", "remedy"),
+    [
+        (lambda: EvalCallback(TinyGoalEnv()), r"pass env=\.\.\."),
+        (lambda: StopTrainingOnMaxEpisodes(3), r"give learn\(\) the number of updates"),
+    ],
+)
+def test_callbacks_that_need_an_environment_say_so(callback: Any, remedy: str) -> None:
+    for given in (callback(), [callback()], CallbackList([EveryNTimesteps(2, callback())])):
+        model = tiny_model()
+        with pytest.raises(ValueError, match=remedy):
+            model.learn(5, callback=given)
+        assert model.num_timesteps == 0

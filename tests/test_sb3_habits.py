@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import copy
+import csv
+from pathlib import Path
+from typing import Any
+
 import numpy as np
 import pytest
 import torch as th
 from conftest import TINY
 from grid_maze import GridMaze
+from stable_baselines3.common.logger import configure
 from stable_baselines3.common.vec_env import DummyVecEnv, VecNormalize
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from proq_agent import GoalDataset, ProQ
+from proq_agent import QRL, GoalDataset, ProQ
 from proq_agent.proq.policies import ProQPolicy
 
 
@@ -37,6 +44,85 @@ def test_parameters_can_be_exchanged(tiny):
     one.predict(observation())
     one.set_parameters(other.get_parameters())
     np.testing.assert_array_equal(one.planner.distances, other.planner.distances)
+
+
+def same_tensors(one: Any, other: Any) -> bool:
+    """Whether two state dicts hold equal numbers."""
+    if isinstance(one, th.Tensor):
+        return th.equal(one, other)
+    if isinstance(one, dict):
+        return one.keys() == other.keys() and all(same_tensors(one[key], other[key]) for key in one)
+    if isinstance(one, list | tuple):
+        return len(one) == len(other) and all(map(same_tensors, one, other))
+    return one == other
+
+
+@pytest.mark.parametrize("algorithm", [ProQ, QRL])
+@pytest.mark.parametrize("from_file", [False, True])
+def test_parameters_include_the_optimisers_and_stay_ones_own(algorithm, from_file, walks, tmp_path):
+    settings = TINY if algorithm is ProQ else {"batch_size": 16, "device": "cpu", "policy_kwargs": {"net_arch": [8]}}
+    one, other = (algorithm(dataset=walks, **settings | {"seed": seed}).learn(6 + seed) for seed in (1, 2))
+    one.save(tmp_path / "agent")
+    given = one.get_parameters()
+    assert any("optimizer" in name for name in given) and not same_tensors(given, other.get_parameters())
+    other.set_parameters(tmp_path / "agent" if from_file else given)
+    assert same_tensors(given, other.get_parameters())
+    kept = copy.deepcopy(other.get_parameters())
+    one.learn(1)
+    assert same_tensors(kept, other.get_parameters()) and not same_tensors(one.get_parameters(), kept)
+
+
+def test_weights_alone_can_be_taken_over(tiny, tmp_path):
+    one, other = tiny(seed=1).learn(3), tiny(seed=2).learn(3)
+    before = copy.deepcopy(other.get_parameters()["map_optimizer"])
+    one.save(tmp_path / "agent", exclude=["training"])
+    other.set_parameters(tmp_path / "agent")
+    assert same_tensors(one.get_parameters()["policy"], other.get_parameters()["policy"])
+    assert same_tensors(before, other.get_parameters()["map_optimizer"])
+    other.set_parameters({"policy": tiny(seed=3).policy.state_dict()}, exact_match=False)
+    with pytest.raises(ValueError, match="Names of parameters do not match"):
+        other.set_parameters({"policy": one.policy.state_dict()})
+
+
+def test_a_compiled_policy_saves_loads_and_takes_parameters(tiny, tmp_path):
+    model, plain = tiny(), tiny(seed=5).learn(2)
+    model.policy = th.compile(model.policy)
+    model.learn(2)
+    model.save(tmp_path / "agent")
+    loaded = ProQ.load(tmp_path / "agent", device="cpu")
+    assert same_tensors(loaded.get_parameters(), model.get_parameters())
+    actions = [m.predict(observation(), deterministic=True)[0] for m in (model, loaded)]
+    np.testing.assert_allclose(*actions, atol=1e-5)
+    for given in (plain.get_parameters(), tmp_path / "agent"):
+        model.set_parameters(given)
+        expected = given if isinstance(given, dict) else loaded.get_parameters()
+        assert same_tensors(model.get_parameters(), expected)
+    assert isinstance(model.policy, th._dynamo.OptimizedModule)
+
+
+@pytest.mark.parametrize("algorithm", [ProQ, QRL])
+def test_a_short_run_leaves_a_log_entry_under_the_algorithms_name(algorithm, walks, tmp_path):
+    arguments = {"dataset": walks, "policy_kwargs": {"net_arch": [8]}, "batch_size": 16, "device": "cpu"}
+    algorithm(tensorboard_log=str(tmp_path), **arguments).learn(20)
+    assert [path.name for path in tmp_path.iterdir()] == [f"{algorithm.__name__}_1"]
+    log = EventAccumulator(str(tmp_path / f"{algorithm.__name__}_1"))
+    log.Reload()
+    assert log.Tags()["scalars"] and all(log.Scalars(name)[-1].step == 20 for name in log.Tags()["scalars"])
+
+
+def test_the_last_entry_is_of_what_no_entry_has_told_yet(tiny, tmp_path):
+    model = tiny()
+    model.set_logger(configure(str(tmp_path), ["csv"]))
+    model.learn(10, log_interval=4)
+    assert load_progress(tmp_path) == [4, 8, 10]
+    model.learn(4, log_interval=2, reset_num_timesteps=False)
+    model.learn(4, log_interval=None, reset_num_timesteps=False)
+    assert load_progress(tmp_path) == [4, 8, 10, 12, 14]
+
+
+def load_progress(folder: Path) -> list[int]:
+    with (folder / "progress.csv").open() as file:
+        return [int(row["time/total_timesteps"]) for row in csv.DictReader(file)]
 
 
 def test_a_policy_can_be_saved_alone(tiny, tmp_path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
 import io
 import math
@@ -101,7 +102,7 @@ class SavedAlgorithm(BaseAlgorithm):
                 pickled[name] = getattr(self, name)
         if self.policy_class is not self._default_policy():
             pickled["policy_class"] = self.policy_class
-        states: dict[str, Any] = {"policy": self.policy.state_dict()}
+        states: dict[str, Any] = {"policy": self.get_parameters()["policy"]}
         if "training" not in excluded:
             states["training"] = self._training_state()
         self._check_finite_states(states)
@@ -111,6 +112,14 @@ class SavedAlgorithm(BaseAlgorithm):
         for name, state in states.items():
             check_finite(state, name, getattr(self.policy, "may_be_infinite", ()))
 
+    @property
+    def plain_policy(self) -> BasePolicy:
+        """The policy as it is without ``torch.compile``, which renames its tensors."""
+        return getattr(self.policy, "_orig_mod", self.policy)
+
+    def _get_torch_save_params(self) -> tuple[list[str], list[str]]:
+        return ["policy", *self.stateful], []
+
     def _training_state(self) -> dict[str, Any]:
         state = {name: getattr(self, name).state_dict() for name in self.stateful}
         generators = {name: getattr(self, name) for name in self.generators}
@@ -119,12 +128,10 @@ class SavedAlgorithm(BaseAlgorithm):
     def _set_training_state(self, state: dict[str, Any]) -> None:
         if state.keys() - {*self.stateful, *self.generators}:
             raise ValueError(f"unknown state {sorted(state.keys() - {*self.stateful, *self.generators})}")
+        self._check_training_state(state)
         for name in self.stateful:
-            owner = getattr(self, name)
-            check = check_optimizer_state if isinstance(owner, th.optim.Optimizer) else check_module_state
-            with within(name):
-                check(owner, state[name])
-                owner.load_state_dict(state[name])
+            with within(name):  # a module checks its extra state itself
+                getattr(self, name).load_state_dict(state[name])
         for name in self.generators:
             generator = getattr(self, name)
             with within(name):
@@ -133,6 +140,13 @@ class SavedAlgorithm(BaseAlgorithm):
                 warnings.warn(
                     f"the state of {name} is of another device; training will not resume exactly", stacklevel=4
                 )
+
+    def _check_training_state(self, state: dict[str, Any]) -> None:
+        for name in self.stateful:
+            owner = getattr(self, name)
+            check = check_optimizer_state if isinstance(owner, th.optim.Optimizer) else check_module_state
+            with within(name):
+                check(owner, state[name])
 
     def _learned_values(self) -> dict[str, Any]:
         """What ``learned`` names, as plain values."""
@@ -154,27 +168,41 @@ class SavedAlgorithm(BaseAlgorithm):
         device: th.device | str = "auto",
     ) -> None:
         """
-        Take over the weights of another agent.
+        Take over the weights of another agent, and what its optimisers remember.
 
         :param load_path_or_dict: a file that :meth:`save` wrote, or what ``get_parameters`` returned
-        :param exact_match: as in SB3
+        :param exact_match: as in SB3; a file saved without ``training`` is a match, and leaves optimisers alone
         :param device: not used: the agent stays where it is
         :raises CheckpointError: if the file is no agent of this kind and these sizes
         """
-        if not isinstance(load_path_or_dict, dict):
-            archive = read_archive(load_path_or_dict)
-            self._check_algorithm(archive)
-            with within(f"policy in {archive.label}"):
-                check_module_state(self.policy, archive.states["policy"])
-                self._check_finite_states(archive.states)
-            load_path_or_dict = {"policy": archive.states["policy"]}
-        super().set_parameters(load_path_or_dict, exact_match, device)
+        if isinstance(load_path_or_dict, dict):
+            # Copied: an optimiser would go on in the memory of the other.
+            self._set_parameters(copy.deepcopy(load_path_or_dict), exact_match)
+            return
+        archive = read_archive(load_path_or_dict)
+        self._check_algorithm(archive)
+        with within(f"policy in {archive.label}"):
+            check_module_state(self.plain_policy, archive.states["policy"])
+            self._check_finite_states(archive.states)
+        parameters = {"policy": archive.states["policy"]}
+        with within(f"training in {archive.label}"):
+            if "training" in archive.states:
+                self._check_training_state(archive.states["training"])
+                parameters |= {name: archive.states["training"][name] for name in self.stateful}
+            self._set_parameters(parameters, exact_match and "training" in archive.states)
+
+    def _set_parameters(self, parameters: TensorDict, exact_match: bool) -> None:
+        policy, self.policy = self.policy, self.plain_policy
+        try:
+            super().set_parameters(parameters, exact_match)
+        finally:
+            self.policy = policy
 
     @classmethod
     def load(
         cls: type[SelfSaved],
         path: str | pathlib.Path | io.BufferedIOBase,
-        env: GymEnv | None = None,
+        env: GymEnv | str | None = None,
         device: th.device | str = "auto",
         custom_objects: dict[str, Any] | None = None,
         print_system_info: bool = False,
@@ -189,7 +217,7 @@ class SavedAlgorithm(BaseAlgorithm):
         (but for a policy class of your own, which need not be able to tell them beforehand).
 
         :param path: the file; ``.zip`` may be left out
-        :param env: an environment to act in; its spaces must be the agent's
+        :param env: an environment to act in, or its name; its spaces must be the agent's
         :param device: where to put it
         :param custom_objects: hyperparameters to use instead of the saved ones, and ``policy_class``; ignores others
         :param print_system_info: print the versions that the agent was saved with, and the present ones
@@ -237,7 +265,7 @@ class SavedAlgorithm(BaseAlgorithm):
         if dataset is not None:
             model.set_dataset(dataset)  # type: ignore[attr-defined]
         if env is not None:
-            model.set_env(env)
+            model.set_env(env)  # type: ignore[arg-type]
             assert model.env is not None
             model.env.seed(model.seed)
         return model

@@ -11,7 +11,14 @@ from typing import Any
 
 import gymnasium as gym
 import numpy as np
-from stable_baselines3.common.callbacks import BaseCallback, EventCallback
+from stable_baselines3.common.callbacks import (
+    BaseCallback,
+    CallbackList,
+    EvalCallback,
+    EventCallback,
+    ProgressBarCallback,
+    StopTrainingOnMaxEpisodes,
+)
 from stable_baselines3.common.logger import KVWriter
 from tqdm import tqdm
 
@@ -172,6 +179,30 @@ class _Postfix(KVWriter):
 
     def close(self) -> None:
         """The bar belongs to the callback."""
+
+
+def fit_for_offline(callback: BaseCallback, has_env: bool) -> BaseCallback:
+    """
+    SB3's callbacks as they make sense where no environment is stepped, those within others too.
+
+    :param callback: what the user gave
+    :param has_env: whether the agent has an environment
+    :return: the same, with our progress bar in place of SB3's, which counts steps of environments
+    :raises ValueError: naming one that cannot work, and the remedy
+    """
+    if isinstance(callback, ProgressBarCallback):
+        return ProgressBar()
+    if isinstance(callback, StopTrainingOnMaxEpisodes):
+        instead = "give learn() the number of updates, or stop with StopTrainingOnRewardThreshold in an evaluation"
+        raise ValueError(f"StopTrainingOnMaxEpisodes waits for episodes, and none are played while learning; {instead}")
+    if isinstance(callback, EvalCallback) and not has_env:
+        instead = "pass env=... to the agent, or use TaskEvalCallback of proq_agent.common.callbacks"
+        raise ValueError(f"EvalCallback compares its environment with that of the agent, which has none; {instead}")
+    if isinstance(callback, CallbackList):
+        callback.callbacks = [fit_for_offline(inner, has_env) for inner in callback.callbacks]
+    elif isinstance(callback, EventCallback) and callback.callback is not None:
+        callback.callback = fit_for_offline(callback.callback, has_env)
+    return callback
 
 
 class StopOnSignal(BaseCallback):

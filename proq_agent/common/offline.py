@@ -20,9 +20,11 @@ from stable_baselines3.common.type_aliases import GymEnv, MaybeCallback, Schedul
 from stable_baselines3.common.vec_env import VecEnv
 
 from proq_agent.common.agent_file import SavedAlgorithm
-from proq_agent.common.callbacks import ProgressBar
+from proq_agent.common.callbacks import ProgressBar, fit_for_offline
 from proq_agent.common.dataset import GoalDataset
+from proq_agent.common.named_env import make_named_env
 from proq_agent.common.normalised import warn_if_normalised
+from proq_agent.common.policy_settings import as_policy_kwargs
 from proq_agent.common.spaces import (
     action_space_of,
     check_actions,
@@ -52,7 +54,7 @@ class OfflineAlgorithm(SavedAlgorithm):
     :meth:`first_useful_evaluation`.
 
     :param policy: name of a policy, or its class
-    :param env: a goal environment to take the spaces from and to evaluate in; optional
+    :param env: a goal environment, or the name of one, to take the spaces from and to evaluate in; optional
     :param learning_rate: a number or a function of the remaining progress (from 1 to 0)
     :param batch_size: transitions in an update
     :param dataset: trajectories to learn from, here to take the spaces from
@@ -88,7 +90,7 @@ class OfflineAlgorithm(SavedAlgorithm):
     ) -> None:
         super().__init__(
             policy=policy,
-            env=env,
+            env=make_named_env(env) if isinstance(env, str) else env,
             learning_rate=learning_rate,
             policy_kwargs=policy_kwargs,
             stats_window_size=stats_window_size,
@@ -107,6 +109,7 @@ class OfflineAlgorithm(SavedAlgorithm):
         if isinstance(learning_rate, int | float) and not 0.0 < learning_rate < math.inf:
             raise ValueError(f"learning_rate must be positive and finite, got {learning_rate!r}")
         self.batch_size = batch_size
+        self.policy_kwargs = as_policy_kwargs(self.policy_class, policy_kwargs)
         self._metric_sums: dict[str, th.Tensor] = {}
         self._metric_counts: dict[str, int] = {}
         self._unchecked: list[tuple[int, str, th.Tensor]] = []
@@ -215,11 +218,11 @@ class OfflineAlgorithm(SavedAlgorithm):
     def _fit(self, dataset: GoalDataset) -> None:
         """Take statistics of the data before the first update."""
 
-    def set_env(self, env: GymEnv, force_reset: bool = True) -> None:
+    def set_env(self, env: GymEnv | str, force_reset: bool = True) -> None:
         """
         Act in this environment from now on; offline, any number of parallel ones will do.
 
-        :param env: its spaces must be the model's
+        :param env: it, or its name; its spaces must be the model's
         :param force_reset: as in SB3
         """
         env = self._wrap_env(env, self.verbose)
@@ -228,7 +231,8 @@ class OfflineAlgorithm(SavedAlgorithm):
         super().set_env(env, force_reset)
 
     @staticmethod
-    def _wrap_env(env: GymEnv, verbose: int = 0, monitor_wrapper: bool = True) -> VecEnv:
+    def _wrap_env(env: GymEnv | str, verbose: int = 0, monitor_wrapper: bool = True) -> VecEnv:
+        env = make_named_env(env) if isinstance(env, str) else env
         warn_if_normalised(env)
         return BaseAlgorithm._wrap_env(env, verbose, monitor_wrapper)
 
@@ -273,7 +277,7 @@ class OfflineAlgorithm(SavedAlgorithm):
         total_timesteps: int,
         callback: MaybeCallback = None,
         log_interval: int | None = 1000,
-        tb_log_name: str = "offline",
+        tb_log_name: str | None = None,
         reset_num_timesteps: bool = True,
         progress_bar: bool = False,
     ) -> SelfOffline:
@@ -282,15 +286,15 @@ class OfflineAlgorithm(SavedAlgorithm):
 
         :param total_timesteps: number of updates
         :param callback: called after every update
-        :param log_interval: updates between two writes to the logger; ``None`` for none
-        :param tb_log_name: name of the run for TensorBoard
+        :param log_interval: updates between two writes to the logger, besides the last; ``None`` for none
+        :param tb_log_name: name of the run for TensorBoard; the algorithm's by default
         :param reset_num_timesteps: start counting from zero; ``False`` goes on where the model stands
         :param progress_bar: show one
         """
         if self.dataset is None:
             raise ValueError("there is nothing to learn from: pass dataset=... or call set_dataset() first")
         total_timesteps, callback = self._setup_learn(
-            total_timesteps, callback, reset_num_timesteps, tb_log_name, progress_bar
+            total_timesteps, callback, reset_num_timesteps, tb_log_name or type(self).__name__, progress_bar
         )
         callback.on_training_start(locals(), globals())
         while self.num_timesteps < total_timesteps:
@@ -302,6 +306,8 @@ class OfflineAlgorithm(SavedAlgorithm):
                 break
             if log_interval is not None and self.num_timesteps % log_interval == 0:
                 self.dump_logs()
+        if log_interval is not None and self._metric_sums:  # what was learned since the last entry
+            self.dump_logs()
         self.check_losses()
         callback.on_training_end()
         return self
@@ -327,12 +333,11 @@ class OfflineAlgorithm(SavedAlgorithm):
         return total_timesteps, self._init_callback(callback, progress_bar)
 
     def _init_callback(self, callback: MaybeCallback, progress_bar: bool = False) -> BaseCallback:
-        """As the base class does, with a progress bar that needs no environment."""
-        if progress_bar:
-            callbacks = callback if isinstance(callback, list) else [callback]
-            wrapped = [c if isinstance(c, BaseCallback) else ConvertCallback(c) for c in callbacks]
-            callback = CallbackList([*wrapped, ProgressBar()])
-        return super()._init_callback(callback)
+        """As the base class does, with callbacks that need no environment."""
+        callbacks = callback if isinstance(callback, list) else [callback]
+        wrapped = [c if isinstance(c, BaseCallback) else ConvertCallback(c) for c in callbacks]
+        bar = [ProgressBar()] if progress_bar else []
+        return super()._init_callback(fit_for_offline(CallbackList([*wrapped, *bar]), self.env is not None))
 
     # ------------------------------------------------------------------------------------------------------ acting
 

@@ -87,6 +87,8 @@ def test_a_fault_of_our_own_keeps_its_traceback() -> None:
         ("train", "--env a-v0 --vec-env subproc", "all episodes of an evaluation act together"),
         ("train", "--env a-v0 --vec-env=subproc", "all episodes of an evaluation act together"),
         ("enjoy", "--env a-v0 --env-kwargs x:1", "gymnasium.register('Mine-v0'"),
+        ("enjoy", "--env a-v0 -n 1000", "type: --n-episodes N"),
+        ("optimize", "--env a-v0 --gym-packages mine", "--env your_module:Mine-v0"),
         ("benchmark", "--env a-v0 --env-kwargs x:1", "gymnasium.register('Mine-v0'"),
     ],
 )

@@ -49,7 +49,7 @@ def test_a_run_leaves_agent_logs_and_record(workplace: Path, capsys: pytest.Capt
     files = {str(path.relative_to(folder.path)) for path in folder.path.rglob("*") if path.is_file()}
     assert {file for file in files if not file.startswith("tensorboard/")} == {
         f"{NAME}.zip", "best_model.zip", "rl_model_5_steps.zip", "rl_model_10_steps.zip", "evaluations.npz",
-        "progress.csv", "map.png", f"{NAME}/config.yml", f"{NAME}/args.yml", f"{NAME}/command.txt",
+        "0.monitor.csv", "progress.csv", "map.png", f"{NAME}/config.yml", f"{NAME}/args.yml", f"{NAME}/command.txt",
     }  # fmt: skip
     assert any(file.startswith("tensorboard/events") for file in files)
 

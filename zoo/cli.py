@@ -34,6 +34,7 @@ _MOST = {"num_threads": 1024, **dict.fromkeys(("n_timesteps", "log_interval"), M
 ENVIRONMENT_HABITS = {
     "--env-kwargs": "environments are made by their id alone; register one with these arguments, "
     "gymnasium.register('Mine-v0', entry_point=..., kwargs=...), and give --env your_module:Mine-v0",
+    "--gym-packages": "name the module that registers an environment with it: --env your_module:Mine-v0",
     "--vec-env": "there is nothing to choose: all episodes of an evaluation act together in one process",
 }
 

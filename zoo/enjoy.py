@@ -21,6 +21,9 @@ from zoo.cli import (
     run,
 )
 
+EPISODES = "episodes are counted here, not steps; type: --n-episodes N"
+HABITS = {"-n": EPISODES, "--n-timesteps": EPISODES, **ENVIRONMENT_HABITS}
+
 
 def build_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
@@ -73,7 +76,7 @@ def enjoy(args: argparse.Namespace) -> None:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    return run(build_parser(), enjoy, argv, ENVIRONMENT_HABITS)
+    return run(build_parser(), enjoy, argv, HABITS)
 
 
 if __name__ == "__main__":

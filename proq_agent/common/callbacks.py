@@ -82,6 +82,7 @@ class TaskEvalCallback(EventCallback):
         if callback_on_new_best is not None:
             callback_on_new_best.parent = self
         self.best_mean_reward = -np.inf
+        self.sampled: TaskResults | None = None  #: what the last evaluation found, with sampled actions
         self._timesteps: list[int] = []
         self._rows: dict[str, list[np.ndarray]] = {}
 
@@ -99,6 +100,7 @@ class TaskEvalCallback(EventCallback):
         sampled, deterministic = evaluate_both(
             self.model, self.pool, self.tasks, self.n_eval_episodes, seed=self.seed, n_envs=self.n_envs
         )
+        self.sampled = sampled
         self._log(sampled, deterministic)
         if self.log_path is not None:
             self._timesteps.append(self.num_timesteps)

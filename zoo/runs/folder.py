@@ -6,6 +6,7 @@
                         best_model.zip           the best one met in an evaluation
                         rl_model_<k>_steps.zip   checkpoints
                         evaluations.npz          success while training
+                        0.monitor.csv            the episodes of these evaluations, as SB3's Monitor writes them
                         progress.csv             everything that was logged; tensorboard/ too
                         map.png                  keypoints and what the agent takes for reachable
                         <env>/config.yml         hyperparameters, dataset, versions, machine, results

@@ -29,6 +29,7 @@ from zoo.figures.maze_geometry import MazeGeometry
 from zoo.runs.experiment import Experiment
 from zoo.runs.folder import RunFolder, check_folder, create_run, describe_machine
 from zoo.runs.log_lines import LogLines
+from zoo.runs.monitor import MonitorFile
 from zoo.runs.options import (
     CHECKPOINTS,
     EPISODES_AT_THE_END,
@@ -186,6 +187,7 @@ class TrainingRun:
                     n_envs=options.n_eval_envs,
                     best_model_save_path=folder.path,
                     log_path=folder.path,
+                    callback_after_eval=MonitorFile(folder.path, self.env_id),
                     verbose=options.verbose,
                 )
             )

@@ -18,6 +18,7 @@ from proq_agent.common.npz import read_npz
 from proq_agent.common.transitions import as_flags, ends_of_valid, with_last_states
 
 TIME_WINDOW = 40  # steps that goals near in time are away at most
+HELD_OUT, MAX_HELD_OUT = 0.05, 50_000  # share of the rows that is set aside, and how many at most
 NEAR_CANDIDATES = 256  # random states that the nearest is taken from; more means nearer
 _OPTIONAL = ("achieved_goals", "next_observations", "valids")  # arrays that a file may have
 
@@ -43,6 +44,8 @@ class GoalDataset:
     :param device: where the tensors live
     :raises ValueError: naming the array, the row and the remedy, if the arrays do not describe trajectories
     """
+
+    held_out: GoalDataset | None = None  #: trajectories to judge by, which nobody learns from
 
     def __init__(
         self,
@@ -95,6 +98,7 @@ class GoalDataset:
 
     def _index_transitions(self, is_end: np.ndarray) -> None:
         """Find the rows that start a transition, and the end of each row's trajectory."""
+        self._is_end = is_end
         ends = np.flatnonzero(is_end)
         end_of_row = ends[np.searchsorted(ends, np.arange(len(is_end)))]
         self._end_of_row = th.as_tensor(end_of_row, device=self.device)
@@ -110,8 +114,7 @@ class GoalDataset:
         rows = np.asarray(rows, dtype=np.int64)
         if rows.size and (rows.min() < 0 or rows.max() >= len(self)):
             raise ValueError(f"cut rows must lie in 0..{len(self) - 1}, got {rows.min()}..{rows.max()}")
-        mask = np.ones(len(self), dtype=bool)
-        mask[self.transition_rows] = False
+        mask = self._is_end.copy()
         mask[rows] = True
         if mask.all():
             raise ValueError("cutting these rows would leave no transition to learn from")
@@ -119,10 +122,45 @@ class GoalDataset:
         other._index_transitions(mask)
         return other
 
+    def split(self, share: float = HELD_OUT, seed: int = 0) -> GoalDataset:
+        """
+        The same trajectories but for a random few, which are set aside as its ``held_out``.
+
+        :param share: of the rows; 50,000 at most and one trajectory at least, but never more than half of them
+        :param seed: chooses them
+        :return: a copy; this dataset if it has a single trajectory, or has set some aside already
+        """
+        if not 0.0 <= share <= 0.5:
+            raise ValueError(f"the share that is set aside must lie between 0 and one half, got {share!r}")
+        if self.held_out is not None or self.n_trajectories < 2 or share == 0.0:
+            return self
+        starts = np.r_[0, self.trajectory_ends[:-1] + 1]
+        order = np.random.default_rng(seed).permutation(self.n_trajectories)
+        rows = np.cumsum((self.trajectory_ends + 1 - starts)[order])
+        n = np.searchsorted(rows, min(share * len(self), MAX_HELD_OUT), side="right").clip(1, self.n_trajectories // 2)
+        chosen = np.zeros(self.n_trajectories, dtype=bool)
+        chosen[order[:n]] = True
+        train, train.held_out = self._only(~chosen), self._only(chosen)
+        return train
+
+    def _only(self, trajectories: np.ndarray) -> GoalDataset:
+        """A copy of some of the trajectories."""
+        lengths = np.diff(self.trajectory_ends, prepend=-1)
+        kept = np.repeat(trajectories, lengths)
+        rows = th.as_tensor(np.flatnonzero(kept), device=self.device)
+        other = copy.copy(self)
+        other.observations, other.actions = self.observations[rows], self.actions[rows]
+        same = self.achieved_goals is self.observations
+        other.achieved_goals = other.observations if same else self.achieved_goals[rows]
+        other.goal_scale = other.achieved_goals.double().std(dim=0, correction=0).clamp_min(1e-6).float()
+        other.trajectory_ends = np.cumsum(lengths[trajectories]) - 1
+        other._index_transitions(self._is_end[kept])
+        return other
+
     @property
     def transition_rows(self) -> np.ndarray:
         """The rows that start a transition."""
-        return self._transition_rows.cpu().numpy()
+        return np.flatnonzero(~self._is_end)
 
     def __len__(self) -> int:
         return len(self.observations)

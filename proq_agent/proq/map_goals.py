@@ -41,7 +41,7 @@ def choose_on_map(
     rows, goals = (batch.value_rows, batch.value_goals) if max_hop is None else (batch.actor_rows, batch.actor_goals)
     candidates = dataset.random_rows(N_NEAR if max_hop is None else N_HOPS, generator)
     states = batch.achieved_goals[part]
-    embeddings = policy.embed(policy.locate(th.cat([states, dataset.achieved_goals[candidates]])))
+    embeddings = policy.embed_goals(th.cat([states, dataset.achieved_goals[candidates]]))
     distances = policy.pairwise_distances(*embeddings.split([len(states), len(candidates)]))
     if max_hop is None:
         rows[part] = candidates[distances.argmin(dim=1)]

@@ -175,6 +175,10 @@ class ProQPolicy(SavedPolicy):
         latents, standard_goals = locations.split([self.latent_dim, locations.shape[-1] - self.latent_dim], dim=-1)
         return self.with_coordinates(self.embedder(latents), standard_goals)
 
+    def embed_goals(self, goals: th.Tensor) -> th.Tensor:
+        """:meth:`embed` of points of goal space."""
+        return self.embed(self.locate(goals))
+
     def with_coordinates(self, embeddings: th.Tensor, standard_goals: th.Tensor) -> th.Tensor:
         """Append the coordinates, in units of the longest step of the data."""
         return th.cat([embeddings, standard_goals / self.longest_step], dim=-1)

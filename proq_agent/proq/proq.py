@@ -16,7 +16,7 @@ from stable_baselines3.common.type_aliases import GymEnv, Schedule
 
 from proq_agent.chance.edges import ChanceEdge, edges_from_dicts
 from proq_agent.chance.separation import separate_chance
-from proq_agent.common.dataset import GoalDataset
+from proq_agent.common.dataset import HELD_OUT, GoalDataset
 from proq_agent.common.goal_sampling import GoalBatch, GoalSampling
 from proq_agent.common.offline import OfflineAlgorithm
 from proq_agent.common.settings import Renamed, as_settings, to_dict
@@ -26,6 +26,8 @@ from proq_agent.planning.planner import Planner
 from proq_agent.planning.settings import PlanningSettings
 from proq_agent.proq import losses
 from proq_agent.proq.batch_map import BatchMap
+from proq_agent.proq.checks import diagnose
+from proq_agent.proq.diagnosis import Diagnosis
 from proq_agent.proq.guided import GuidedController
 from proq_agent.proq.keypoints import (
     diagnose_keypoints,
@@ -90,6 +92,8 @@ class ProQ(OfflineAlgorithm):
         see :class:`~proq_agent.planning.settings.PlanningSettings`
     :param stochastic: ``"plan"`` finds transitions that cannot be predicted, as through a portal with random exits,
         keeps them out of the distance and plans with their odds; ``"ignore"`` trusts them like any other, as the paper
+    :param held_out: share of the trajectories that are set aside for :meth:`diagnose`, see
+        :meth:`~proq_agent.common.dataset.GoalDataset.split`; a dataset that has set some aside itself is used as it is
     :param compile: fuse the update with ``torch.compile``
     :param policy_kwargs: sizes of the networks, see :class:`~proq_agent.proq.policies.ProQPolicy`
     :param stats_window_size: as in SB3
@@ -125,6 +129,7 @@ class ProQ(OfflineAlgorithm):
         keypoints: KeypointSettings | dict[str, Any] | None = None,
         planning: PlanningSettings | dict[str, Any] | None = None,
         stochastic: str = "plan",
+        held_out: float = HELD_OUT,
         compile: bool = False,
         policy_kwargs: dict[str, Any] | None = None,
         stats_window_size: int = 100,
@@ -166,6 +171,7 @@ class ProQ(OfflineAlgorithm):
         self.keypoints = as_settings(KeypointSettings, groups["keypoints"])
         self.planning = as_settings(PlanningSettings, groups["planning"])
         self.stochastic = stochastic
+        self.held_out = held_out
         self.compile = compile
         self._check_arguments()
         self.chance_edges: tuple[ChanceEdge, ...] = ()
@@ -179,6 +185,8 @@ class ProQ(OfflineAlgorithm):
             raise ValueError(f"max_weight must be positive, got {self.max_weight!r}")
         if self.stochastic not in ("plan", "ignore"):
             raise ValueError(f"stochastic must be 'plan' or 'ignore', got {self.stochastic!r}")
+        if not 0.0 <= self.held_out <= 0.5:
+            raise ValueError(f"held_out must be a share, from 0 to one half, got {self.held_out!r}")
         for name in ("map_fraction", "actor_fraction"):
             if not 0.0 < getattr(self, name) <= 1.0:
                 raise ValueError(f"{name} must lie in (0, 1], got {getattr(self, name)!r}")
@@ -205,12 +213,16 @@ class ProQ(OfflineAlgorithm):
         self.multipliers = Multipliers(("dist", "ood", "kps"), rate, most).to(self.device)
 
     def _prepare_dataset(self, dataset: GoalDataset) -> GoalDataset:
-        """End trajectories at unpredictable transitions, and remember these as chance edges for the planner."""
+        """
+        Set some trajectories aside, end the others at unpredictable transitions, and remember these as chance edges
+        for the planner.
+        """
         self._navigator = None
         self.chance_edges = ()
+        assert self.seed is not None
+        dataset = dataset.split(self.held_out, self.seed)
         if self.stochastic == "ignore":
             return dataset
-        assert self.seed is not None
         apart = separate_chance(dataset, self.seed)
         self.chance_edges = apart.edges
         if len(apart.rows) or self.verbose:
@@ -402,6 +414,12 @@ class ProQ(OfflineAlgorithm):
         """
         return drift_keypoints(self.policy, self.keypoints, self.distance.compliance, n_updates)
 
-    def diagnose(self) -> dict[str, float]:
-        """Share of keypoints in distribution, their spread, and how much of the graph is connected."""
-        return diagnose_keypoints(self.policy, self.planner.graph)
+    def diagnose(self, dataset: GoalDataset | None = None) -> Diagnosis:
+        """
+        Find out whether the agent can be trusted, without an environment.
+
+        :param dataset: trajectories that it did not learn from; by default those that were set aside when it was given
+            its dataset. Without any, only the keypoints' own numbers are known
+        """
+        held_out = dataset if dataset is not None else self.dataset and self.dataset.held_out
+        return diagnose(self.policy, self.planner, held_out, diagnose_keypoints(self.policy, self.planner.graph))

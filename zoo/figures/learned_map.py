@@ -87,7 +87,7 @@ class LearnedMap:
         return self.model.navigator.plan(self.to_goals(start)[0], self.to_goals(goal)[0])
 
     def _embed(self, goals: th.Tensor) -> th.Tensor:
-        return self.policy.embed(self.policy.locate(goals))
+        return self.policy.embed_goals(goals)
 
     def _tensor(self, goals: np.ndarray) -> th.Tensor:
         return th.as_tensor(goals, dtype=th.float32, device=self.policy.standard_keypoints.device)

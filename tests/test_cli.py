@@ -10,7 +10,7 @@ import pytest
 
 from zoo.cli import print_table, run
 
-COMMANDS = ("train", "enjoy", "benchmark", "optimize", "generate", "bench")
+COMMANDS = ("train", "enjoy", "benchmark", "optimize", "generate", "bench", "export")
 
 
 @pytest.mark.parametrize("name", COMMANDS)

@@ -13,7 +13,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 PACKAGES = ("proq_agent", "wrappers", "zoo")
-COMMANDS = ("train", "enjoy", "benchmark", "optimize", "plots", "generate", "bench", "expert")
+COMMANDS = ("train", "enjoy", "benchmark", "optimize", "plots", "generate", "bench", "expert", "export")
 LONGEST_CHAIN = 8  # modules
 # From the bottom to the top, where the longest prefix counts. Modules of a layer may import each other, without cycles.
 LAYERS = (

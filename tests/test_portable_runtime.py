@@ -1,0 +1,152 @@
+"""What an exported agent does without PyTorch is what the agent does: with portals, boxes, hazards and patience."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("onnx")
+pytest.importorskip("onnxruntime")
+
+from proq_agent import ProQ
+from proq_agent.chance.edges import ChanceEdge
+from zoo.exporting.folder import export_agent, random_observations
+from zoo.exporting.parity import compare
+from zoo.portable.runtime import Runtime
+
+AGENTS = Path(__file__).parents[1] / "zoo" / "agents" / "proq"
+SAME = {"other_targets": 0, "error": pytest.approx(0.0, abs=1e-5)}
+
+
+def shipped(name: str) -> ProQ:
+    return ProQ.load(AGENTS / f"pointmaze-{name}-v0.zip", device="cpu")
+
+
+def observations(agent: ProQ, n: int) -> list[dict[str, np.ndarray]]:
+    batch = random_observations(agent, n, seed=3)
+    return [{key: array[row] for key, array in batch.items()} for row in range(n)]
+
+
+def agree(agent: ProQ, runtime: Runtime, seen: list[dict[str, np.ndarray]]) -> list[int]:
+    """The targets of both, which must be the same ones."""
+    targets = []
+    for observation in seen:
+        decision, _ = agent.navigator.decide(observation["achieved_goal"][None], observation["desired_goal"][None])
+        node, _ = runtime.decide(observation)
+        assert node == decision.hops.target[0]
+        action, _ = agent.predict(observation, deterministic=True)
+        np.testing.assert_allclose(runtime.predict(observation)[0], action, atol=1e-5)
+        targets.append(node)
+    return targets
+
+
+@pytest.mark.parametrize("name", ["giant-stitch", "large-navigate", "teleport-navigate", "teleport-stitch"])
+def test_targets_and_plans_are_equal_and_actions_agree(name, tmp_path):
+    agent = shipped(name)
+    export_agent(agent, tmp_path)
+    assert compare(agent, tmp_path, n=250)._asdict() == {"n": 250, **SAME}
+    runtime, lengths = Runtime(tmp_path), []
+    for observation in observations(agent, 10):
+        here, goal = observation["achieved_goal"], observation["desired_goal"]
+        nodes = runtime.plan(here.astype(float), goal.astype(float))
+        assert nodes == agent.plan(here, goal).nodes
+        lengths.append(len(nodes))
+    assert max(lengths) > 3
+
+
+def test_boxes_are_blocked_from_the_beginning_or_later_and_opened_again(tmp_path):
+    agent, seen = shipped("teleport-navigate"), observations(shipped("teleport-navigate"), 10)
+    opened = [agent.navigator.decide(o["achieved_goal"][None], o["desired_goal"][None])[0].hops.target[0] for o in seen]
+    middle = np.median(agent.planner.points, axis=0)
+    export_agent(agent, tmp_path, [(middle - 4.0, middle + np.array([4.0, np.inf]))])
+    runtime = Runtime(tmp_path)
+    closed = agree(agent, runtime, seen)
+    handles = []
+    for low, high in ((middle - [8.0, 20.0], middle - [7.9, -20.0]), ([90, 90], [99, 99])):
+        handles.append((agent.planner.block(box=(low, high)), runtime.block(low, high)))
+    more = agree(agent, runtime, seen)
+    assert opened != closed != more
+    for ours, theirs in handles:
+        agent.planner.unblock(ours)
+        runtime.unblock(theirs)
+    assert agree(agent, runtime, seen) == closed
+
+
+def test_who_gets_no_closer_looks_for_another_way(tmp_path):
+    agent = shipped("giant-navigate")
+    agent.set_planning(patience=3)
+    export_agent(agent, tmp_path)
+    runtime = Runtime(tmp_path)
+    start, goal = (agent.planner.points[node].astype(np.float32) for node in (0, 50))
+    targets, ours, theirs = [], None, None
+    for step in range(40):
+        # First it moves, then something holds it.
+        here = start + np.float32(0.1 * min(step, 3))
+        seen = {"observation": here, "achieved_goal": here, "desired_goal": goal if step < 30 else start - 1}
+        action, ours = agent.predict(seen, ours, deterministic=True)
+        found, theirs = runtime.predict(seen, theirs)
+        np.testing.assert_allclose(found, action, atol=1e-5)
+        targets.append(runtime.plan(here.astype(float), seen["desired_goal"].astype(float)))
+        assert targets[-1] == agent.plan(here, seen["desired_goal"]).nodes
+    assert len(runtime.closures.in_force) > 3 and targets[0] != targets[29]
+
+
+def hazard(entrance: Any, **changes: Any) -> ChanceEdge:
+    exits = np.array([[4.0, 4.0], [20.0, 12.0]])
+    options: dict[str, Any] = {"radius": 3.0, "exits": exits, "probabilities": np.array([0.4, 0.6]), "count": 9}
+    return ChanceEdge(np.array(entrance), **options | {"rate": 0.05} | changes)
+
+
+@pytest.mark.parametrize("rates", [(0.05, 0.1), (0.05, 1.0)], ids=["hazards", "a hazard and a portal"])
+def test_regions_where_chance_strikes_now_and_then(rates, tmp_path):
+    agent = shipped("giant-navigate")
+    plain = [agent.navigator.decide(o["achieved_goal"][None], o["desired_goal"][None]) for o in observations(agent, 10)]
+    middle = np.median(agent.planner.points, axis=0)
+    slanted = {"axes": np.array([[0.2, 0.1], [-0.1, 0.2]]), "step": np.array([0.2, 0.2])}
+    agent.chance_edges = (hazard(middle, rate=rates[0], **slanted), hazard(middle + 8.0, rate=rates[1]))
+    agent.set_planning()  # plan anew
+    export_agent(agent, tmp_path)
+    runtime = Runtime(tmp_path)
+    targets = agree(agent, runtime, observations(agent, 10))
+    assert np.mean(np.array(targets) != [decision.hops.target[0] for decision, _ in plain]) > 0.05
+    runtime.block(middle - 1.0, middle + 1.0)  # nobody may wait in there, either
+    agent.planner.block(box=(middle - 1.0, middle + 1.0))
+    agree(agent, runtime, observations(agent, 5))
+
+
+@pytest.mark.parametrize(
+    ("policy", "planning"),
+    [
+        ({"symmetric": True, "guided_actor": False}, {"bridge_gaps": False, "max_hop": 2.0}),
+        ({"standardise": False, "n_fourier_features": 0}, {"bar_strays": False}),
+        ({"classifier_scale": 4.0}, {"reach": 0.0}),
+    ],
+    ids=["symmetric", "plain", "sharp"],
+)
+def test_whatever_the_agent_is_made_of(tiny, policy, planning, tmp_path):
+    # With caution no two ways are equally long but for rounding, which either side does as it likes.
+    agent = tiny(policy_kwargs=policy, planning=planning | {"caution": 1.0}).learn(20, log_interval=None)
+    export_agent(agent, tmp_path)
+    assert compare(agent, tmp_path, n=100)._asdict() == {"n": 100, **SAME}
+    runtime = Runtime(tmp_path)
+    middle = np.median(agent.planner.points, axis=0)
+    agent.planner.block(box=(middle - 0.5, middle + 0.5))
+    runtime.block(middle - 0.5, middle + 0.5)
+    agree(agent, runtime, observations(agent, 5))
+
+
+def test_it_needs_numpy_and_onnx_runtime_alone(tiny, tmp_path):
+    export_agent(tiny(), tmp_path)
+    code = "import runtime, sys; runtime.main(); print(*{name.partition('.')[0] for name in sys.modules})"
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=120, cwd=tmp_path, env={}
+    )
+    assert done.returncode == 0, done.stderr
+    said, loaded = done.stdout.splitlines()
+    assert said.startswith("100 examples: 0 other targets, actions within ") and "onnxruntime" in loaded.split()
+    assert not set(loaded.split()) & {"torch", "scipy", "gymnasium", "stable_baselines3", "proq_agent", "zoo"}

@@ -1,0 +1,154 @@
+"""An agent as a folder that needs no PyTorch: networks, one JSON file, and a runtime to read or to port."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch as th
+
+from proq_agent.common.files import atomic_file
+from proq_agent.common.settings import to_dict
+from proq_agent.common.spaces import GOAL_KEYS
+from proq_agent.planning.closures import Box
+from proq_agent.planning.planner import Planner
+from zoo.exporting.onnx_files import check_packages, write_networks
+from zoo.figures.learned_map import has_map
+
+FORMAT = 1
+N_EXAMPLES = 100
+
+
+def export_agent(agent: Any, folder: str | Path, boxes: Sequence[Box] = ()) -> None:
+    """
+    Write an agent as ONNX networks, ``agent.json`` and, if it plans, the runtime that does without PyTorch.
+
+    :param agent: a trained one
+    :param folder: where to; files in it are replaced
+    :param boxes: ``(low, high)`` corners of what is blocked from the beginning, in ``agent`` from now on too
+    :raises ValueError: if the agent is not on the CPU, cannot plan around boxes, or something else is blocked in it
+    :raises ImportError: if the packages are missing
+    """
+    check_packages()
+    folder = Path(folder)
+    if agent.device.type != "cpu":
+        raise ValueError(f"the agent is on {agent.device}; load it with device='cpu' to export it")
+    if boxes and not has_map(agent):
+        raise ValueError(f"{type(agent).__name__} has no map on which a box could be blocked")
+    if has_map(agent):
+        if agent.planner.snapshot.closures.in_force:
+            raise ValueError("the agent's map is partly closed; open it with planner.unblock() and give boxes=")
+        for box in boxes:
+            agent.planner.block(box=box)
+    write_networks(agent, folder)
+    description = describe(agent)
+    if has_map(agent):
+        corners = [[np.nan_to_num(np.asarray(corner, dtype=float)).tolist() for corner in box] for box in boxes]
+        description |= describe_map(agent) | {"blocked_boxes": corners}
+        for source in files("zoo").joinpath("portable").iterdir():
+            if source.name.endswith(".py") and source.name != "__init__.py":
+                # They lie side by side there.
+                _write(folder / source.name, source.read_text(encoding="utf-8").replace("from zoo.portable.", "from "))
+    description["examples"] = examples(agent)
+    _write(folder / "agent.json", json.dumps(description, allow_nan=False))
+
+
+def describe(agent: Any) -> dict[str, Any]:
+    """What goes in and out, and the statistics that the networks standardise it with."""
+    mean, std = _statistics(agent)
+    return {
+        "format": FORMAT,
+        "algorithm": type(agent).__name__,
+        "normalisation": {key: {"mean": mean[key].tolist(), "std": std[key].tolist()} for key in mean},
+        "action": {"low": agent.action_space.low.tolist(), "high": agent.action_space.high.tolist()},  # type: ignore
+    }
+
+
+def describe_map(agent: Any) -> dict[str, Any]:
+    """Distance, keypoints, graph and chance; null stands for infinity."""
+    policy, planner = agent.policy, agent.planner
+    return {
+        "quasimetric": {
+            "size": policy.embedder.output.out_features,
+            "n_components": policy.quasimetric.n_components,
+            "alpha": policy.quasimetric.alpha.item(),
+            "symmetric": policy.quasimetric.symmetric,
+        },
+        "planning": to_dict(agent.planning),
+        "graph": {
+            "n_keypoints": policy.n_keypoints,
+            "points": _plain(planner.points),
+            "barred": planner.snapshot.closures.barred.tolist(),
+            "distances": _plain(planner.distances),
+            "costs": _plain(planner.costs),
+        },
+        "chance": _describe_chance(planner),
+    }
+
+
+def _describe_chance(planner: Planner) -> dict[str, Any]:
+    nodes = planner.snapshot.chance.nodes
+    names = "numbers", "rates", "centres", "axes", "wider_axes", "steps"
+    return {
+        "entrances": nodes.entrances.tolist(),
+        "waits": np.broadcast_to(nodes.waits, len(nodes.entrances)).tolist(),
+        "outcomes": nodes.outcomes.tolist(),
+        "hazards": {name: _plain(np.asarray(getattr(nodes.hazards, name))) for name in names},
+    }
+
+
+def random_observations(agent: Any, n: int, seed: int) -> dict[str, np.ndarray]:
+    """
+    States and goals from all over the data or, of agents with a map, from all over that.
+
+    :param n: number of them
+    :param seed: of the choice
+    :return: a batch
+    """
+    rng = np.random.default_rng(seed)
+    mean, std = _statistics(agent)
+    low, high = ({key: mean[key] + sign * np.sqrt(3.0) * std[key] for key in mean} for sign in (-1.0, 1.0))
+    if has_map(agent):
+        for key in GOAL_KEYS[1:]:
+            low[key], high[key] = agent.planner.points.min(axis=0), agent.planner.points.max(axis=0)
+    batch = {key: rng.uniform(low[key], high[key], (n, len(low[key]))).astype(np.float32) for key in GOAL_KEYS}
+    if np.array_equal(mean["observation"], mean["achieved_goal"]):  # they are the same
+        batch["observation"] = batch["achieved_goal"]
+    return batch
+
+
+def examples(agent: Any) -> list[dict[str, Any]]:
+    """States, goals and the actions that the agent takes: whoever ports the runtime can tell whether it is right."""
+    batch = random_observations(agent, N_EXAMPLES, seed=1)
+    columns = batch | {"action": agent.predict(batch, deterministic=True)[0]}
+    if has_map(agent):
+        columns["target"] = agent.navigator.decide(batch["achieved_goal"], batch["desired_goal"])[0].hops.target
+    rows = zip(*(array.tolist() for array in columns.values()), strict=True)
+    return [dict(zip(columns, row, strict=True)) for row in rows]
+
+
+def _statistics(agent: Any) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
+    policy: Any = agent.policy
+    if has_map(agent):
+        scalers = policy.observation_scaler, policy.goal_scaler
+    else:
+        scalers = policy.observation_features[0], policy.goal_features[0]
+    of = dict(zip(GOAL_KEYS, (scalers[0], scalers[1], scalers[1]), strict=True))
+    return tuple({key: _array(getattr(scaler, name)) for key, scaler in of.items()} for name in ("mean", "std"))  # type: ignore[return-value]
+
+
+def _array(tensor: th.Tensor) -> np.ndarray:
+    return tensor.numpy().astype(np.float64)
+
+
+def _plain(array: np.ndarray) -> Any:
+    return np.where(np.isfinite(array), array, None).tolist() if array.dtype.kind == "f" else array.tolist()
+
+
+def _write(path: Path, text: str) -> None:
+    with atomic_file(path) as file:
+        file.write(text.encode())

@@ -13,7 +13,20 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 PACKAGES = ("proq_agent", "wrappers", "zoo")
-COMMANDS = ("train", "enjoy", "benchmark", "optimize", "plots", "generate", "bench", "expert", "export")
+COMMANDS = (
+    "train",
+    "enjoy",
+    "benchmark",
+    "optimize",
+    "plots",
+    "generate",
+    "diagnose",
+    "bench",
+    "expert",
+    "explore",
+    "export",
+    "hub",
+)
 LONGEST_CHAIN = 8  # modules
 # From the bottom to the top, where the longest prefix counts. Modules of a layer may import each other, without cycles.
 LAYERS = (
@@ -26,7 +39,7 @@ LAYERS = (
     ("zoo.registry", "zoo.cli", "zoo.schema", "zoo.config", "zoo.plain_yaml"),
     ("zoo.figures",),
     ("zoo.runs",),
-    ("zoo.benchmarking",),
+    ("zoo.benchmarking", "zoo.exploring"),
     ("zoo",),  # the commands and the examples
 )
 

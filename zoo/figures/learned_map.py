@@ -20,27 +20,28 @@ def has_map(model: Any) -> bool:
     return hasattr(type(model), "planner")
 
 
-def in_plane(goals: np.ndarray) -> np.ndarray:
-    """Goals ``[..., goal_dim]`` to points of the plane ``[..., 2]``: the first two coordinates."""
+def in_plane(goals: np.ndarray, axes: tuple[int, int] = (0, 1)) -> np.ndarray:
+    """Goals ``[..., goal_dim]`` to points of the plane ``[..., 2]``: two of their coordinates, by default the first."""
     goals = np.asarray(goals)
-    return np.concatenate([goals, np.zeros_like(goals)], axis=-1) if goals.shape[-1] == 1 else goals[..., :2]
+    return np.concatenate([goals, np.zeros_like(goals)], axis=-1) if goals.shape[-1] == 1 else goals[..., list(axes)]
 
 
 class LearnedMap:
     """
-    The map of an agent, seen in a plane: the first two coordinates of goal space.
+    The map of an agent, seen in a plane: two coordinates of goal space.
 
     A point of the plane stands for the goal whose other coordinates are those of the keypoint nearest in the plane.
     A goal space of one dimension is drawn as a horizontal band.
 
     :param model: a trained agent
+    :param axes: the two coordinates
     :raises ValueError: if it has no map
     """
 
-    def __init__(self, model: Any) -> None:
+    def __init__(self, model: Any, axes: tuple[int, int] = (0, 1)) -> None:
         if not has_map(model):
             raise ValueError(f"{type(model).__name__} learns no map: there is nothing to draw")
-        self.model = model
+        self.model, self.axes = model, axes
         self.policy = model.policy
         self.policy.set_training_mode(False)
         self.graph = model.planner
@@ -50,9 +51,14 @@ class LearnedMap:
     @property
     def bounds(self) -> tuple[float, float, float, float]:
         """Left, right, bottom and top of the data that the agent learned from."""
-        corners = th.stack([self.policy.keypoint_low, self.policy.keypoint_high])
-        low, high = in_plane(self.policy.goal_scaler.inverse(corners).cpu().numpy()).tolist()
+        low, high = in_plane(self.corners, self.axes).tolist()
         return low[0], high[0], low[1], high[1]
+
+    @property
+    def corners(self) -> np.ndarray:
+        """``[2, goal_dim]`` the lowest and the highest of each coordinate in these data."""
+        corners = th.stack([self.policy.keypoint_low, self.policy.keypoint_high])
+        return self.policy.goal_scaler.inverse(corners).cpu().numpy()
 
     def to_goals(self, points: np.ndarray) -> np.ndarray:
         """Points ``[n, 2]`` of the plane to goals ``[n, goal_dim]``; whole goals are returned as they are."""
@@ -63,9 +69,10 @@ class LearnedMap:
             raise ValueError(f"a point needs 2 or {self.goal_dim} coordinates here, got {points.shape[1]}")
         if self.goal_dim == 1:
             return points[:, :1]
-        offsets = points[:, None] - self.keypoints[None, :, :2]
-        nearest = np.square(offsets).sum(axis=-1).argmin(axis=1)
-        return np.concatenate([points, self.keypoints[nearest, 2:]], axis=1)
+        offsets = points[:, None] - in_plane(self.keypoints, self.axes)
+        goals = self.keypoints[np.square(offsets).sum(axis=-1).argmin(axis=1)]
+        goals[:, list(self.axes)] = points
+        return goals
 
     def reachability(self, points: np.ndarray) -> np.ndarray:
         """ψ: how far each point ``[n, 2]`` looks like a state of the data, from 0 to 1."""

@@ -137,15 +137,24 @@ def check_environment(path: Path, env_id: str) -> None:
     :param env_id: environment or dataset id
     :raises ValueError: naming both
     """
-    known = dataset_env_ids()
-    agent_run = run_of(path)
-    named = path.stem if path.stem in {*known, *known.values(), *ROBOTICS_IDS} else None
-    trained_on = agent_run.read_config().get("env") if agent_run else named
-    if trained_on is not None and _environment(trained_on, known) != _environment(env_id, known):
+    trained_on = find_environment(path)
+    if trained_on is not None and plain_environment(trained_on) != plain_environment(env_id):
         raise ValueError(f"{path} was trained on {trained_on}, not on {env_id}")
 
 
-def _environment(env_id: str, known: dict[str, str]) -> str:
+def find_environment(path: Path) -> str | None:
+    """
+    What an agent was trained on, if the run in whose folder it lies or its name tells.
+
+    :param path: its file
+    """
+    known = dataset_env_ids()
+    if agent_run := run_of(path):
+        return agent_run.read_config().get("env")
+    return path.stem if path.stem in {*known, *known.values(), *ROBOTICS_IDS} else None
+
+
+def plain_environment(env_id: str) -> str:
     """The environment of a dataset, whatever its tasks, rewards, starts and form of goals."""
-    name = env_id.replace("-oraclerep", "")
+    known, name = dataset_env_ids(), env_id.replace("-oraclerep", "")
     return re.sub(r"-singletask(-task\d+)?|(_Diverse_GR?)?(Dense)?(?=-v\d+$)", "", known.get(name, name))

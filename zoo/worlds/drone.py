@@ -57,7 +57,10 @@ def at_rest(positions: np.ndarray) -> np.ndarray:
 
 
 class DroneReach(gym.Env):
-    """Fly from a random place to another: 9 observed numbers, 3 of them are the goal's."""
+    """
+    Fly from a random place to another: 9 observed numbers, 3 of them are the goal's. ``reset`` takes both places as
+    options, ``start`` and ``goal``.
+    """
 
     def __init__(self) -> None:
         box = {n: spaces.Box(-2.0, 2.0, (n,), np.float32) for n in (3, 9)}
@@ -66,8 +69,10 @@ class DroneReach(gym.Env):
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[dict, dict]:
         super().reset(seed=seed)
-        start, self.goal = free_points(2, self.np_random)
-        self.state = at_rest(start[None])
+        start, goal = free_points(2, self.np_random)
+        chosen = {name: np.asarray(place) for name, place in (options or {}).items()}
+        self.goal = chosen.get("goal", goal)
+        self.state = at_rest(chosen.get("start", start)[None])
         return self._observation(), {"is_success": False}
 
     def step(self, action: np.ndarray) -> tuple[dict, float, bool, bool, dict]:

@@ -147,7 +147,7 @@ class Layout:
 
 class TextMaze(gym.Env):
     """
-    Move a ball through a maze to a place.
+    Move a ball through a maze to a place. ``reset`` takes two options, ``start`` and ``goal``: x and y.
 
     :param layout: file of the layout, or the name of one that comes with the package
     """
@@ -181,8 +181,10 @@ class TextMaze(gym.Env):
             starts = [cell for cell, goals in self._goals_from.items() if goals]
             start = starts[self.np_random.integers(len(starts))]
             goal = self._goals_from[start][self.np_random.integers(len(self._goals_from[start]))]
-        self._position = self._near(start)
-        self._goal = np.array(self._near(goal), dtype=np.float32)
+        chosen = {name: options[name] for name in ("start", "goal") if options and name in options}
+        x, y = chosen.get("start", self._near(start))
+        self._position = float(x), float(y)
+        self._goal = np.array(chosen.get("goal", self._near(goal)), dtype=np.float32)
         return self._observation(), {"is_success": False}
 
     def _near(self, cell: Cell) -> tuple[float, float]:

@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from drone_logs import DRONE, drone_logs
 from explore_client import Client, serving
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -28,6 +27,7 @@ from zoo.exploring.offers import SHIPPED, Offers
 from zoo.exploring.server import MAX_BODY, MAX_WALKS
 from zoo.runs.agents import AgentChoice
 
+DRONE = "proq/Drone-v0"
 MAZE, PORTALS, FLYING, ALONE = "pointmaze-medium-navigate-v0", "pointmaze-teleport-stitch-v0", "drone", "alone"
 START, GOAL = [0.0, 0.0], [20.0, 20.0]
 WALL = [0, 1, 5.8, 6.2, 8.8, 9.2]  # a block on the way; there is another one
@@ -39,9 +39,10 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
     folder = tmp_path_factory.mktemp("agents")
     with make_task_env(DRONE) as env:
         spaces = {"observation_space": env.observation_space, "action_space": env.action_space}
-    flying = ProQ(dataset=drone_logs(8), seed=0, device="cpu", **spaces, **TINY)
-    flying.learn(5, log_interval=None).save(folder / "drone.zip")
-    tiny_model().save(folder / "alone.zip")
+    states, actions = (np.random.default_rng(0).uniform(-1.0, 1.0, (60, n)) for n in (9, 3))
+    logs = GoalDataset(states, actions, np.arange(60) % 20 == 19, states[:, :3])
+    ProQ(dataset=logs, stochastic="ignore", seed=0, device="cpu", **spaces, **TINY).save(folder / "drone.zip")
+    tiny_model(stochastic="ignore").save(folder / "alone.zip")
     np.savez(folder / "data.npz", **tiny_arrays())  # type: ignore[arg-type]
     choices = [
         AgentChoice(env, file=file, device="cpu")

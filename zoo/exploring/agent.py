@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import copy
 import threading
-from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
     from proq_agent.planning.navigator import Navigator
     from wrappers.goal_dict import GoalDict
 
-MAX_NAVIGATORS = 32  # kept for the next plan with the same blocks
+MAX_NAVIGATORS, MAX_VIEWS = 32, 6  # kept for the next question about the same blocks or the same plane
 
 
 class Block(NamedTuple):
@@ -61,16 +60,11 @@ class ExploredAgent:
         self._make_env, self._load_data = make_env, load_data
         self._lock = threading.Lock()
         self._idle: list[GoalDict] = [env] if env else []
-        self._views: dict[tuple[int, int], MapView] = {}
-        self._navigators: OrderedDict[tuple[Block, ...], Navigator] = OrderedDict()
-
+        #: The map in the plane of two goal dimensions.
+        self.view: Callable[[tuple[int, int]], MapView] = lru_cache(MAX_VIEWS)(self._view)
+        #: Plans around these blocks, on a planner of its own: the agent's is never changed.
+        self.navigator: Callable[[tuple[Block, ...]], Navigator] = lru_cache(MAX_NAVIGATORS)(self._navigator)
         self.goal_dim = self.view((0, 1)).learned.goal_dim
-
-    def view(self, axes: tuple[int, int]) -> MapView:
-        """The map in the plane of two goal dimensions."""
-        if axes not in self._views:
-            self._views[axes] = MapView(self.model, axes, self.maze)
-        return self._views[axes]
 
     @contextmanager
     def env(self) -> Iterator[GoalDict]:
@@ -103,25 +97,14 @@ class ExploredAgent:
         """``[n, goal_dim]`` where the data have been."""
         return self._load_data()
 
-    def navigator(self, blocks: tuple[Block, ...]) -> Navigator:
-        """
-        One that plans around these blocks, on a planner of its own: the agent's is never changed.
+    def _view(self, axes: tuple[int, int]) -> MapView:
+        return MapView(self.model, axes, self.maze)
 
-        :param blocks: in the order in which they were made
-        """
-        with self._lock:
-            if known := self._navigators.get(blocks):
-                self._navigators.move_to_end(blocks)
-                return known
-        if blocks:
-            navigator = own_planner(self.navigator(blocks[:-1]))
-            navigator.planner.block(box=blocks[-1].box(self.goal_dim))
-        else:
-            navigator = own_planner(self.model.navigator)
-        with self._lock:
-            self._navigators[blocks] = navigator
-            while len(self._navigators) > MAX_NAVIGATORS:
-                self._navigators.popitem(last=False)
+    def _navigator(self, blocks: tuple[Block, ...]) -> Navigator:
+        if not blocks:
+            return own_planner(self.model.navigator)
+        navigator = own_planner(self.navigator(blocks[:-1]))
+        navigator.planner.block(box=blocks[-1].box(self.goal_dim))
         return navigator
 
     def close(self) -> None:

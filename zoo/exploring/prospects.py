@@ -56,7 +56,7 @@ def look_ahead(navigator: Navigator, start: np.ndarray, goal: np.ndarray) -> Pro
             after[entrance].append(leg)
             waiting.append(leg.entrance)
         legs += after[entrance]
-    return Prospect(plan, legs, _expected_steps(legs[0], after, np.broadcast_to(nodes.waits, len(nodes.entrances))))
+    return Prospect(plan, legs, expected_steps(legs[0], after, np.broadcast_to(nodes.waits, len(nodes.entrances))))
 
 
 def _leg(navigator: Navigator, start: np.ndarray, plan: Plan, odds: float) -> Leg:
@@ -67,8 +67,14 @@ def _leg(navigator: Navigator, start: np.ndarray, plan: Plan, odds: float) -> Le
     return Leg(places.points, float(hops.sum()), int(found[0]) if len(found) else None, not plan.fallback, odds)
 
 
-def _expected_steps(first: Leg, after: dict[int, list[Leg]], waits: np.ndarray) -> float:
-    """Steps on average over the cases in which the goal is reached by trusted hops."""
+def expected_steps(first: Leg, after: dict[int, list[Leg]], waits: np.ndarray) -> float:
+    """
+    Steps on average over the cases in which the goal is reached by trusted hops.
+
+    :param first: from the start
+    :param after: from the exits of each entrance that may be met
+    :param waits: ``[entrances]`` steps until one is taken away
+    """
     odds, steps = dict.fromkeys(after, 0.0), dict.fromkeys(after, 0.0)  # of success, and then on average times the odds
 
     def outcome(leg: Leg) -> tuple[float, float]:

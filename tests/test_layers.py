@@ -20,12 +20,10 @@ COMMANDS = (
     "optimize",
     "plots",
     "generate",
-    "diagnose",
     "bench",
     "expert",
     "explore",
     "export",
-    "hub",
 )
 LONGEST_CHAIN = 8  # modules
 # From the bottom to the top, where the longest prefix counts. Modules of a layer may import each other, without cycles.

@@ -157,6 +157,14 @@ class GoalDataset:
         other._index_transitions(self._is_end[kept])
         return other
 
+    def on_observations(self) -> GoalDataset:
+        """The same trajectories with whole observations as goals; it shares its tensors with this one."""
+        other = copy.copy(self)
+        other.achieved_goals, other.goal_spec = self.observations, GoalSpec()
+        other.goal_scale = self.observations.double().std(dim=0, correction=0).clamp_min(1e-6).float()
+        other.held_out = self.held_out and self.held_out.on_observations()
+        return other
+
     @property
     def transition_rows(self) -> np.ndarray:
         """The rows that start a transition."""

@@ -107,6 +107,16 @@ class GoalSpec:
         self.check_dimension(goal_dim)
         return np.broadcast_to(_numbers(self.tolerance, np.inf), goal_dim).astype(np.float64)
 
+    def periods(self, goal_dim: int) -> np.ndarray:
+        """``[goal_dim]``, ``inf`` where a coordinate does not repeat."""
+        self.check_dimension(goal_dim)
+        return np.broadcast_to(_numbers(np.inf if self.period is None else self.period, np.inf), goal_dim).astype(float)
+
+    @property
+    def leaves_open(self) -> bool:
+        """Whether some coordinates do not matter."""
+        return isinstance(self.tolerance, tuple) and None in self.tolerance
+
     def differences(self, achieved: np.ndarray, desired: np.ndarray) -> np.ndarray:
         """
         How far goals are apart in each coordinate, the short way round where one repeats.
@@ -117,8 +127,7 @@ class GoalSpec:
         apart = np.abs(np.asarray(achieved, dtype=np.float64) - np.asarray(desired, dtype=np.float64))
         if self.period is None:
             return apart
-        self.check_dimension(apart.shape[-1])
-        period = np.broadcast_to(_numbers(self.period, np.inf), apart.shape[-1]).astype(np.float64)
+        period = self.periods(apart.shape[-1])
         wrapped = np.mod(apart, period, out=apart.copy(), where=np.isfinite(period))
         return np.minimum(wrapped, period - wrapped)
 

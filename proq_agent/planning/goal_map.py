@@ -61,11 +61,11 @@ class Controller(Protocol):
         All that agents may head for, in the form that the other methods want.
 
         :param nodes: the same for all agents
-        :param goals: one for each
+        :param goals: one for each, or n for each, those of the first agent first
         """
 
     def distances(self, states: Places, targets: Any) -> tuple[np.ndarray, np.ndarray]:
-        """``[B, nodes]`` distances from each agent to each node, and ``[B]`` to its own goal."""
+        """``[B, nodes]`` distances from each agent to each node, and ``[B * n]`` to each of its own n goals."""
 
     def act(
         self,

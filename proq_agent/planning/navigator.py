@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -53,10 +54,20 @@ class Navigator:
     :param planner: the graph, with all that is closed on it
     :param batch: acts in any number of agents; must be of the planner's map
     :param single: acts in one
+    :param goal_states: finds ``[B, n, goal_dim]`` points of the map that satisfy goals ``[B, ...]``; by default a goal
+        is such a point
     """
 
-    def __init__(self, planner: Planner, batch: Controller, single: Controller) -> None:
+    def __init__(
+        self,
+        planner: Planner,
+        batch: Controller,
+        single: Controller,
+        goal_states: Callable[[np.ndarray], np.ndarray] | None = None,
+    ) -> None:
         self.planner = planner
+        self._goal_states = goal_states
+        self._last_states: tuple[np.ndarray, np.ndarray] | None = None  # of the last goals
         self._batch, self._single = batch, single
         self._goals: dict[bool, _Goals] = {}  # of a single agent, and of a batch
 
@@ -94,7 +105,7 @@ class Navigator:
         known = None if progress is None else Progress.of(progress, desired)
         progress, stuck = watch(patience, version, desired, hops.cost, hops.arrived, known, episode_start)
         if len(stuck):
-            graph, targets = decision.goals.snapshot.graph, self.points(hops.target, desired)
+            graph, targets = decision.goals.snapshot.graph, self.points(decision)
             # As the cost to go holds earlier penalties, it would grow without end.
             penalties = np.clip(hops.cost, graph.max_hop, graph.longest_way)
             for row in stuck:
@@ -135,21 +146,54 @@ class Navigator:
 
         :raises ValueError: if ``start`` or ``goal`` is not a finite point of goal space
         """
-        start, goal = self._point("start", start), self._point("goal", goal)
+        start = self._point("start", start)
+        goal = self._point("goal", goal) if self._goal_states is None else np.asarray(goal, dtype=np.float32)
         (hops, _, goals), progress = self.decide(start[None], goal[None], progress)
         nodes = goals.snapshot.graph.path(goals.routes, hops.target[0])
         cost, odds, fallback, arrived = (part[0].item() for part in (hops.cost, hops.odds, hops.fallback, hops.arrived))
-        return Plan(nodes, self.points(np.array(nodes), goal[None]), cost, odds, fallback, arrived), progress
+        return Plan(nodes, self._points(np.array(nodes), goals), cost, odds, fallback, arrived), progress
 
-    def points(self, nodes: np.ndarray, desired: np.ndarray) -> np.ndarray:
-        """``[B, goal_dim]`` points of nodes ``[B]``: keypoints, or the goal of that row."""
-        is_goal = nodes == self.planner.n_nodes
-        return np.where(is_goal[:, None], desired, self.planner.points[np.where(is_goal, 0, nodes)]).astype(np.float32)
+    def points(self, decision: Decision) -> np.ndarray:
+        """``[B, goal_dim]`` what each agent heads for."""
+        return self._points(decision.hops.target, decision.goals)
+
+    def _points(self, nodes: np.ndarray, goals: _Goals) -> np.ndarray:
+        is_goal, ends = nodes == self.planner.n_nodes, goals.places.points
+        return np.where(is_goal[:, None], ends, self.planner.points[np.where(is_goal, 0, nodes)]).astype(np.float32)
 
     def _controller(self, n_agents: int) -> Controller:
-        return self._single if n_agents == 1 else self._batch
+        return self._single if n_agents == 1 and self._goal_states is None else self._batch
 
     def _decide(self, achieved: np.ndarray, desired: np.ndarray) -> Decision:
+        """Where a goal is several states, all of them are planned for, and the best is chosen."""
+        if self._goal_states is None:
+            return self._decide_on_states(achieved, desired)
+        goal_states = self._states_of(desired)
+        n_agents, n_states = goal_states.shape[:2]
+        hops, states, goals = self._decide_on_states(achieved, goal_states.reshape(n_agents * n_states, -1))
+        ranks = hops.cost + goals.snapshot.graph.cost_of_a_miss * (1.0 - hops.odds)
+        best = np.arange(n_agents) * n_states + ranks.reshape(n_agents, n_states).argmin(axis=1)
+        chosen = goals._replace(
+            places=goals.places[best],
+            ahead=Ahead(*(part[best] for part in goals.ahead)),
+            routes=Routes(*(part[best] for part in goals.routes)),
+            targets=self._batch.targets(self.planner.nodes, goals.places[best]),
+        )
+        return Decision(Hops(*(part[best] for part in hops)), states, chosen)
+
+    def _states_of(self, desired: np.ndarray) -> np.ndarray:
+        assert self._goal_states is not None
+        last = self._last_states
+        if last is None or not np.array_equal(last[0], desired):
+            last = self._last_states = desired.copy(), self._goal_states(desired)
+        return last[1]
+
+    def _decide_on_states(self, achieved: np.ndarray, desired: np.ndarray) -> Decision:
+        """
+        :param achieved: ``[B, goal_dim]``
+        :param desired: ``[B * n, goal_dim]`` n for each of these
+        :return: for each of those
+        """
         goals = self._known_goals(desired)
         closures, chance = goals.snapshot
         controller = self._controller(len(achieved))
@@ -159,6 +203,10 @@ class Navigator:
         to_nodes, penalties = closures.passable(
             to_nodes, achieved[:, None], self.planner.points, leaving[:, None], closures.snags.to_nodes
         )
+        n = len(desired) // len(achieved)
+        if n > 1:
+            achieved, leaving, to_nodes = (part.repeat(n, axis=0) for part in (achieved, leaving, to_nodes))
+            penalties = penalties.repeat(n, axis=0) if isinstance(penalties, np.ndarray) else penalties
         to_goal, goal_penalties = closures.passable(to_goal, achieved, goals.places.points, leaving, goals.ahead)
         risks = chance.risks(achieved[:, None], self.planner.points, to_nodes)
         goal_risks = chance.risks(achieved, goals.places.points, to_goal)

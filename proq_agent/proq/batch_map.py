@@ -42,6 +42,12 @@ class BatchMap:
         return Places(points, locations, self.policy.embed(locations))
 
     @th.no_grad()
+    def goal_states(self, desired: np.ndarray) -> np.ndarray:
+        """See :class:`~proq_agent.proq.goal_states.GoalStates`."""
+        assert self.policy.goal_states is not None
+        return self.policy.goal_states(self._tensor(desired)).cpu().numpy()
+
+    @th.no_grad()
     def reachable(self, points: np.ndarray) -> np.ndarray:
         """Where ψ is at least one half."""
         return (self.policy.classify_goals(self._tensor(points)) >= 0).cpu().numpy()
@@ -63,8 +69,9 @@ class BatchMap:
 
     @th.no_grad()
     def distances(self, states: Places, targets: Targets) -> tuple[np.ndarray, np.ndarray]:
-        to_goals = self.policy.distances(states.embeddings, targets.goals.embeddings)
-        return self.pairwise(states, targets.nodes), to_goals.cpu().numpy()
+        goals = targets.goals.embeddings
+        here = states.embeddings.repeat_interleave(len(goals) // len(states), dim=0)
+        return self.pairwise(states, targets.nodes), self.policy.distances(here, goals).cpu().numpy()
 
     @th.no_grad()
     def act(

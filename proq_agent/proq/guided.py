@@ -63,6 +63,6 @@ class GuidedController:
             self._source, self._navigator = source, source.fork()
         desired = arrays["desired_goal"]
         decision, state = self._navigator.decide(arrays["achieved_goal"], desired, state, episode_start)
-        targets = self._navigator.points(decision.hops.target, desired)
+        targets = self._navigator.points(decision)
         actions, _ = self._controller.predict({**arrays, "desired_goal": targets}, deterministic=deterministic)
         return (actions[0] if single else actions), state

@@ -13,6 +13,7 @@ from torch import nn
 from proq_agent.common.networks import MLP, FourierFeatures, Standardise
 from proq_agent.common.policy_file import SavedPolicy
 from proq_agent.common.spaces import check_goal_spaces
+from proq_agent.proq.goal_states import GoalStates
 from proq_agent.quasimetric.iqe import Quasimetric
 
 # Locations vary by about one over the whole map, but by far less over the short ways that the actor goes.
@@ -29,6 +30,8 @@ class ProQPolicy(SavedPolicy):
     :param action_space: bounded Box
     :param lr_schedule: not used here: the algorithm owns the optimisers
     :param n_keypoints: K
+    :param map_on_observation: make the map of whole observations, not of goals
+    :param open_goals: a goal may be several states, see :class:`~proq_agent.proq.goal_states.GoalStates`
     :param latent_dim: dimension of z = φ(s)
     :param n_components: number of components of the quasimetric
     :param component_size: number of intervals in each component
@@ -44,7 +47,8 @@ class ProQPolicy(SavedPolicy):
         φ keeps what distances need, and walls in z are only as sharp as that; None for z alone, as in the paper
     """
 
-    may_be_infinite = ("longest_step",)  # of a coordinate that never changes
+    # Of a coordinate that never changes, does not matter or does not repeat.
+    may_be_infinite = ("longest_step", "tolerances", "periods")
 
     action_low: th.Tensor
     action_high: th.Tensor
@@ -59,6 +63,8 @@ class ProQPolicy(SavedPolicy):
         lr_schedule: Schedule | None = None,
         *,
         n_keypoints: int,
+        map_on_observation: bool = False,
+        open_goals: bool = False,
         latent_dim: int = 16,
         n_components: int = 64,
         component_size: int = 8,
@@ -75,6 +81,8 @@ class ProQPolicy(SavedPolicy):
         super().__init__(observation_space, action_space)
         self._sizes = {
             "n_keypoints": n_keypoints,
+            "map_on_observation": map_on_observation,
+            "open_goals": open_goals,
             "latent_dim": latent_dim,
             "n_components": n_components,
             "component_size": component_size,
@@ -97,7 +105,12 @@ class ProQPolicy(SavedPolicy):
                 raise ValueError(f"{name} must be at least 1, got {value}")
         assert isinstance(observation_space, spaces.Dict) and isinstance(action_space, spaces.Box)
         observation_dim = observation_space["observation"].shape[0]  # type: ignore[index]
-        goal_dim = observation_space["achieved_goal"].shape[0]  # type: ignore[index]
+        self.map_key = "observation" if map_on_observation else "achieved_goal"
+        goal_dim = observation_space[self.map_key].shape[0]  # type: ignore[index]
+        self.goal_states: GoalStates | None = None
+        if map_on_observation or open_goals:
+            asked_dim = observation_space["desired_goal"].shape[0]  # type: ignore[index]
+            self.goal_states = GoalStates(asked_dim, goal_dim, map_on_observation)
         action_dim = action_space.shape[0]
 
         self.observation_scaler = Standardise(observation_dim)
@@ -267,8 +280,16 @@ class ProQPolicy(SavedPolicy):
 
     def _predict(self, observation: PyTorchObs, deterministic: bool = False) -> th.Tensor:
         assert isinstance(observation, dict)
-        here, target = (self.locate(observation[key].float()) for key in ("achieved_goal", "desired_goal"))
+        here, goals = self.locate(observation[self.map_key].float()), observation["desired_goal"].float()
+        target = self.locate(goals) if self.goal_states is None else self._nearest(here, self.goal_states(goals))
         return self.act(observation["observation"].float(), here, target, deterministic, self.generator)
+
+
+    def _nearest(self, here: th.Tensor, states: th.Tensor) -> th.Tensor:
+        """The locations of the nearest of the states ``[B, n, goal_dim]`` of each."""
+        locations = self.locate(states)
+        nearest = self.distances(self.embed(here)[:, None], self.embed(locations)).argmin(dim=1)
+        return locations[th.arange(len(locations), device=nearest.device), nearest]
 
 
 MultiInputPolicy = ProQPolicy

@@ -37,6 +37,7 @@ from proq_agent.proq.keypoints import (
     settle_keypoints,
 )
 from proq_agent.proq.map_goals import choose_on_map
+from proq_agent.proq.markov import MAPS, choose_map
 from proq_agent.proq.objectives import Known, MapObjective, actor_objective, map_objective
 from proq_agent.proq.policies import ProQPolicy
 from proq_agent.proq.row_map import RowMap
@@ -90,6 +91,10 @@ class ProQ(OfflineAlgorithm):
     :param keypoints: see :class:`~proq_agent.proq.settings.KeypointSettings`
     :param planning: what may change without training anew (but ``max_hop`` bounds the goals of ``goals.actor.on_map``),
         see :class:`~proq_agent.planning.settings.PlanningSettings`
+    :param map_of: ``"goals"``: every goal is a point of the map; ``"open goals"``: but for the coordinates that do not
+        matter, see :class:`~proq_agent.GoalSpec`; ``"observations"``: the map is of whole observations, and a goal is all
+        states that satisfy it, which helps where goals alone do not tell what comes next, as positions without
+        velocities; None: what fits the dataset, see :func:`~proq_agent.proq.markov.choose_map`
     :param stochastic: ``"plan"`` finds transitions that cannot be predicted, as through a portal with random exits,
         keeps them out of the distance and plans with their odds; ``"ignore"`` trusts them like any other, as the paper
     :param held_out: share of the trajectories that are set aside for :meth:`diagnose`, see
@@ -128,6 +133,7 @@ class ProQ(OfflineAlgorithm):
         distance: DistanceSettings | dict[str, Any] | None = None,
         keypoints: KeypointSettings | dict[str, Any] | None = None,
         planning: PlanningSettings | dict[str, Any] | None = None,
+        map_of: str | None = None,
         stochastic: str = "plan",
         held_out: float = HELD_OUT,
         compile: bool = False,
@@ -170,6 +176,7 @@ class ProQ(OfflineAlgorithm):
         self.distance = as_settings(DistanceSettings, groups["distance"])
         self.keypoints = as_settings(KeypointSettings, groups["keypoints"])
         self.planning = as_settings(PlanningSettings, groups["planning"])
+        self.map_of = map_of or ("goals" if dataset is None else choose_map(dataset))
         self.stochastic = stochastic
         self.held_out = held_out
         self.compile = compile
@@ -187,6 +194,8 @@ class ProQ(OfflineAlgorithm):
             raise ValueError(f"stochastic must be 'plan' or 'ignore', got {self.stochastic!r}")
         if not 0.0 <= self.held_out <= 0.5:
             raise ValueError(f"held_out must be a share, from 0 to one half, got {self.held_out!r}")
+        if self.map_of not in MAPS:
+            raise ValueError(f"map_of must be one of {', '.join(map(repr, MAPS))}, or None, got {self.map_of!r}")
         for name in ("map_fraction", "actor_fraction"):
             if not 0.0 < getattr(self, name) <= 1.0:
                 raise ValueError(f"{name} must lie in (0, 1], got {getattr(self, name)!r}")
@@ -201,7 +210,11 @@ class ProQ(OfflineAlgorithm):
         return () if arguments["goals"]["actor"]["on_map"] else ("planning",)
 
     def _policy_arguments(self) -> dict[str, Any]:
-        return {"n_keypoints": self.keypoints.n}
+        return {
+            "n_keypoints": self.keypoints.n,
+            "map_on_observation": self.map_of == "observations",
+            "open_goals": self.map_of == "open goals",
+        }
 
     def _setup_training(self) -> None:
         of_actor = [*self.policy.actor.parameters(), self.policy.log_std]
@@ -218,6 +231,10 @@ class ProQ(OfflineAlgorithm):
         for the planner.
         """
         self._navigator = None
+        if self.policy.goal_states is not None and self.num_timesteps == 0:
+            self.policy.goal_states.remember(dataset.to(self.device), self.generator)
+        if self.map_of == "observations":
+            dataset = dataset.on_observations()
         self.chance_edges = ()
         assert self.seed is not None
         dataset = dataset.split(self.held_out, self.seed)
@@ -340,7 +357,8 @@ class ProQ(OfflineAlgorithm):
         self.policy.set_training_mode(False)
         goal_map = BatchMap(self.policy)
         planner = Planner(goal_map, self.planning, self.chance_edges if self.stochastic == "plan" else ())
-        return Navigator(planner, batch=goal_map, single=RowMap.of(self.policy) or goal_map)
+        goal_states = None if self.policy.goal_states is None else goal_map.goal_states
+        return Navigator(planner, goal_map, RowMap.of(self.policy) or goal_map, goal_states)
 
     def set_planning(self, **changes: Any) -> None:
         """
@@ -390,7 +408,8 @@ class ProQ(OfflineAlgorithm):
         """
         arrays, single = check_observation(observation, self.observation_space)
         navigator = self.navigator
-        decision, state = navigator.decide(arrays["achieved_goal"], arrays["desired_goal"], state, episode_start)
+        here, goals = arrays[self.policy.map_key], arrays["desired_goal"]
+        decision, state = navigator.decide(here, goals, state, episode_start)
         actions = navigator.act(arrays["observation"], decision, deterministic, self.acting_generator)
         check_actions(actions)
         return (actions[0] if single else actions), state
@@ -399,7 +418,7 @@ class ProQ(OfflineAlgorithm):
         """
         The whole plan between two points of goal space.
 
-        :param start: ``[goal_dim]`` where the agent is
+        :param start: ``[goal_dim]`` where the agent is; its observation if that is what the map is of
         :param goal: ``[goal_dim]`` where it wants to be
         """
         return self.navigator.plan(start, goal)

@@ -1,0 +1,74 @@
+"""Do goals alone tell what comes next? A map of positions is wrong where the way on depends on the velocity."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from proq_agent.common.dataset import GoalDataset
+
+MAPS = ("goals", "open goals", "observations")
+
+HORIZON = 20  # steps ahead: a hop is longer, what has died away by then does not matter to a plan
+N_ROWS = 20_000
+N_FEATURES = 256
+# Share of where one gets in this time that the actions and the goal leave open, and the whole observation tells.
+HIDDEN_LIMIT = 0.25
+
+
+def choose_map(dataset: GoalDataset) -> str:
+    """One of :data:`MAPS`, for a dataset."""
+    if hidden_share(dataset) > HIDDEN_LIMIT:
+        return "observations"
+    return "open goals" if dataset.goal_spec.leaves_open else "goals"
+
+
+def hidden_share(dataset: GoalDataset, seed: int = 0) -> float:
+    """
+    How much of the way that goals make in ``HORIZON`` steps depends on what the observation shows and the goal does not.
+
+    Two regressions with the same actions foretell the displacement in goal space, one from the goal, the other from the
+    observation; what the second explains of rows that neither has seen, and the first does not, is hidden. Intentions of
+    whoever acted do not count as hidden, since the actions are given.
+
+    :param dataset: with at least some trajectories longer than the horizon; otherwise the horizon is shorter
+    :param seed: of the choice of rows and features
+    :return: share of the displacement's variance, from 0 to 1
+    """
+    if dataset.observations is dataset.achieved_goals:
+        return 0.0
+    rng = np.random.default_rng(seed)
+    lengths = np.diff(dataset.trajectory_ends, prepend=-1)
+    horizon = int(min(HORIZON, max(np.median(lengths) // 2, 1)))
+    observations, goals, actions = (
+        array.cpu().numpy().astype(np.float64)
+        for array in (dataset.observations, dataset.achieved_goals, dataset.actions)
+    )
+    last = dataset.trajectory_ends[np.searchsorted(dataset.trajectory_ends, np.arange(len(goals)))]
+    rows = np.flatnonzero(np.arange(len(goals)) + horizon <= last)
+    rows = rng.permutation(rows)[:N_ROWS]
+    moved = goals[rows + horizon] - goals[rows]
+    scale = goals.std(axis=0)
+    moved = moved[:, scale > 0] / scale[scale > 0]
+    spread = moved.var(axis=0).sum()
+    if len(rows) < 100 or spread == 0.0:
+        return 0.0
+    pushed = np.stack([actions[rows + k] for k in range(horizon)]).cumsum(axis=0)[:: max(horizon // 5, 1)]
+    pushed = pushed.transpose(1, 0, 2).reshape(len(rows), -1)
+    unexplained = [
+        _residual(np.hstack([seen, pushed]), seen, moved, rng) / spread for seen in (goals[rows], observations[rows])
+    ]
+    return float(np.clip(unexplained[0] - unexplained[1], 0.0, 1.0))
+
+
+def _residual(inputs: np.ndarray, states: np.ndarray, outputs: np.ndarray, rng: np.random.Generator) -> float:
+    """Variance of the held-out half that a ridge regression on inputs and random features does not explain."""
+    inputs = (inputs - inputs.mean(axis=0)) / np.maximum(inputs.std(axis=0), 1e-9)
+    waves = inputs @ rng.normal(0.0, 1.0 / np.sqrt(inputs.shape[1]), (inputs.shape[1], N_FEATURES))
+    near = (states - states.mean(axis=0)) / np.maximum(states.std(axis=0), 1e-9)
+    near = near @ rng.normal(0.0, 1.5 / np.sqrt(near.shape[1]), (near.shape[1], N_FEATURES))
+    phases = rng.uniform(0.0, 2 * np.pi, 2 * N_FEATURES)
+    features = np.hstack([np.ones((len(inputs), 1)), inputs, np.cos(np.hstack([waves, near]) + phases)])
+    half = len(features) // 2
+    known, new = features[:half], features[half:]
+    weights = np.linalg.solve(known.T @ known + 1e-3 * half * np.eye(known.shape[1]), known.T @ outputs[:half])
+    return float(((outputs[half:] - new @ weights) ** 2).mean(axis=0).sum())

@@ -24,6 +24,7 @@ TINY: dict[str, Any] = {
     "keypoints": {"n": 8, "start": 2, "freq": 2},
     "seed": 0,
     "device": "cpu",
+    "held_out": 0.0,
     "policy_kwargs": {
         "hidden_sizes": [16, 16],
         "latent_dim": 4,

@@ -242,6 +242,9 @@ class OfflineAlgorithm(SavedAlgorithm):
     def train(self) -> None:
         """One gradient update."""
 
+    def _finish_learning(self) -> None:
+        """Once a training is over, and not interrupted."""
+
     def first_useful_evaluation(self, total: int) -> int:
         """
         After how many updates it is worth while to see the agent act.
@@ -309,6 +312,8 @@ class OfflineAlgorithm(SavedAlgorithm):
         if log_interval is not None and self._metric_sums:  # what was learned since the last entry
             self.dump_logs()
         self.check_losses()
+        if self.num_timesteps >= total_timesteps:
+            self._finish_learning()
         callback.on_training_end()
         return self
 

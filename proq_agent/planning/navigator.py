@@ -10,11 +10,13 @@ import numpy as np
 
 from proq_agent.planning.goal_map import Controller, Places
 from proq_agent.planning.graph import Hops, Routes
+from proq_agent.planning.planner import Planner
 from proq_agent.planning.progress import Progress, watch
 from proq_agent.planning.snags import Ahead
 
 if TYPE_CHECKING:
-    from proq_agent.planning.planner import Planner, Snapshot
+    from proq_agent.planning.planner import Snapshot
+    from proq_agent.planning.settings import PlanningSettings
 
 
 class Plan(NamedTuple):
@@ -76,6 +78,15 @@ class Navigator:
         other = copy.copy(self)
         other._goals = {}
         return other
+
+    def replanned(self, settings: PlanningSettings) -> Navigator:
+        """A navigator on the same map that plans in another way; nothing is closed there."""
+        planner = Planner(self.planner.goal_map, settings, self.planner.chance_edges)
+        return Navigator(planner, self._batch, self._single, self._goal_states)
+
+    def next_points(self, starts: np.ndarray, ends: np.ndarray) -> np.ndarray:
+        """``[N, goal_dim]`` what agents head for on their way from one point of the map to another."""
+        return self.points(self._decide_on_states(starts, ends))
 
     def decide(
         self,

@@ -52,16 +52,19 @@ class Planner:
         settings: PlanningSettings,
         chance_edges: Sequence[ChanceEdge] = (),
     ) -> None:
+        settings = settings.known()
+        assert settings.max_hop is not None and settings.reach is not None
         keypoints = goal_map.keypoints
         chance_nodes, chance_points = ChanceNodes.after(len(keypoints), chance_edges)
         points = np.array([*keypoints, *chance_points], dtype=np.float32).astype(np.float64)
-        self.goal_map, self.settings = goal_map, settings
+        self.goal_map, self.settings, self.chance_edges = goal_map, settings, tuple(chance_edges)
         self.nodes: Places = goal_map.place(points)
         # The barrier holds on average; a keypoint that ψ takes for unreachable is no place to send anyone, and one
         # in a portal cannot be stood on.
         barred = np.zeros(len(points), dtype=bool)
         if settings.bar_strays:
             barred[: len(keypoints)] = ~goal_map.reachable(keypoints)
+        barred |= bool(settings.direct)
         for edge in chance_edges:
             if edge.is_portal:
                 barred[: len(keypoints)] |= edge.contains(keypoints)
@@ -92,12 +95,12 @@ class Planner:
     @property
     def max_hop(self) -> float:
         """Longest hop that plans keep to."""
-        return self.settings.max_hop
+        return self.graph.max_hop
 
     @property
     def reach(self) -> float:
         """A keypoint at most this far is reached."""
-        return self.settings.reach
+        return self.graph.reach
 
     @property
     def n_nodes(self) -> int:
@@ -220,7 +223,7 @@ class Planner:
             return changed
 
     def _snags(self, places: Places, targets: Places | None = None, cost: float = np.inf) -> Snags:
-        slack = self.settings.reach  # what is reached on a hop lies on it
+        slack = self.settings.reach or 0.0  # what is reached on a hop lies on it
         return Snags.at(self.goal_map, self.nodes, slack, places, places if targets is None else targets, cost)
 
     def _places_in(self, closure: Closure, box: Box | None) -> Places:

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from proq_agent.common.settings import Settings
+
+HOP = 45.0  # until it is known better
+REACH = 0.22  # of a hop
 
 
 @dataclass(frozen=True)
 class PlanningSettings(Settings):
     """
-    How plans are made and followed.
+    How plans are made and followed. What is None follows from the data when the training ends, see
+    :func:`~proq_agent.proq.trust.choose_planning`.
 
     :param max_hop: τ, the longest distance that is trusted as a single hop
     :param reach: a keypoint nearer than this is left for its successor
+    :param direct: head straight for the goal, whatever the map says: where it cannot be trusted
     :param caution: a hop of length ``max_hop`` counts 1 + caution times its length when ways are compared, shorter hops
         less; the paper counts all alike
     :param patience: steps without progress after which the way is taken for closed and another one is looked for, see
@@ -23,17 +28,29 @@ class PlanningSettings(Settings):
     :param bar_strays: plan without the keypoints that ψ takes for unreachable; the paper uses all
     """
 
-    max_hop: float = 100.0
-    reach: float = 10.0
+    max_hop: float | None = None
+    reach: float | None = None
+    direct: bool | None = None
     caution: float = 0.0
     patience: int | None = None
     bridge_gaps: bool = True
     bar_strays: bool = True
 
     def check(self) -> None:
-        self.require(self.max_hop > 0, "max_hop", "be positive")
-        self.require(0 <= self.reach < math.inf, "reach", "be a distance, 0 or more")
+        self.require(self.max_hop is None or 0 < self.max_hop < math.inf, "max_hop", "be positive, or None")
+        self.require(self.reach is None or 0 <= self.reach < math.inf, "reach", "be a distance, 0 or more, or None")
         self.require(0 <= self.caution < math.inf, "caution", "be 0 or more")
         self.require(
             self.patience is None or self.patience >= 1, "patience", "be a number of steps, at least 1, or None"
         )
+
+    def known(self, max_hop: float = HOP, direct: bool = False) -> PlanningSettings:
+        """
+        With these values, and a reach that goes with them, for what is None.
+
+        :param max_hop: τ
+        :param direct: head straight for the goal
+        """
+        hop = max_hop if self.max_hop is None else self.max_hop
+        reach = REACH * hop if self.reach is None else self.reach
+        return replace(self, max_hop=hop, reach=reach, direct=direct if self.direct is None else self.direct)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import torch as th
 from torch import nn
 
-from proq_agent.common.dataset import GoalDataset
+if TYPE_CHECKING:
+    from proq_agent.common.dataset import GoalDataset
 
 N_STATES = 4096  # of the data, among which those that satisfy a goal are looked for
 N_MEMBERS = 8  # states of a goal that plans are made for

@@ -42,6 +42,7 @@ from proq_agent.proq.objectives import Known, MapObjective, actor_objective, map
 from proq_agent.proq.policies import ProQPolicy
 from proq_agent.proq.row_map import RowMap
 from proq_agent.proq.settings import RENAMED, DistanceSettings, KeypointSettings
+from proq_agent.proq.trust import choose_planning
 from proq_agent.quasimetric.multipliers import Multipliers
 
 _BUILDING = threading.Lock()  # a navigator; not the agent's own, so that agents can be copied and pickled
@@ -268,7 +269,7 @@ class ProQ(OfflineAlgorithm):
         if phase.learns_map:
             choose_on_map(self.policy, self.dataset, batch, self.goals.value, self.generator)
         if phase.learns_actor:
-            hop = self.planning.max_hop
+            hop = self.planning.known().max_hop
             choose_on_map(self.policy, self.dataset, batch, self.goals.actor, self.generator, hop)
 
         # Both losses of the map as it is now, before either is descended on.
@@ -303,6 +304,17 @@ class ProQ(OfflineAlgorithm):
             self.lr_schedule(1.0 - progress / self.map_fraction),
             self.lr_schedule((1.0 - progress) / self.actor_fraction),
         )
+
+    def _finish_learning(self) -> None:
+        """Choose what is left to the data, once, when the controller is there."""
+        if None not in (self.planning.max_hop, self.planning.reach, self.planning.direct):
+            return
+        held_out = self.dataset and self.dataset.held_out
+        if held_out is None:
+            return
+        self.planning, why = choose_planning(self.policy, self.navigator, self.planning, held_out.to(self.device))
+        self._navigator = None
+        print(why)
 
     def first_useful_evaluation(self, total: int) -> int:
         """Until the actor begins to learn there is nothing to see."""

@@ -163,7 +163,7 @@ def draw_plan(
             axes.annotate("", end, begin, arrowprops=arrow, zorder=4)
         draw_points(axes, keypoints, 18, VERMILLION, zorder=5, label="on the plan")
         _draw_ends(axes, points[0], in_plane(learned.to_goals(goal))[0])
-        axes.set_title(_describe_plan(plan, learned.model.planning.max_hop))
+        axes.set_title(_describe_plan(plan, learned.model.planner.max_hop))
         draw_legend(figure)
 
 

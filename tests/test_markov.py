@@ -1,0 +1,53 @@
+"""Whether goals alone tell what comes next."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from proq_agent import GoalDataset, GoalSpec
+from proq_agent.proq.markov import HIDDEN_LIMIT, choose_map, hidden_share
+
+
+def ball(friction: float, goal: GoalSpec, rng: np.random.Generator) -> GoalDataset:
+    """On a line; with much friction it stands still at once, with little it rolls on."""
+    rows = []
+    for _ in range(100):
+        x, v, push = rng.uniform(-100, 100), rng.uniform(-1, 1), 0.0
+        for t in range(60):
+            push = rng.uniform(-0.1, 0.1) if t % 7 == 0 else push
+            rows.append((x, v, push, t == 59))
+            x, v = x + v, (1.0 - friction) * v + push
+    array = np.array(rows)
+    return GoalDataset(array[:, :2], array[:, 2:3], array[:, 3], goal=goal)
+
+
+@pytest.mark.parametrize(("friction", "hidden"), [(0.9, False), (0.0, True)])
+def test_velocity_is_hidden_where_it_lasts(friction, hidden):
+    dataset = ball(friction, GoalSpec([0]), np.random.default_rng(0))
+    assert (hidden_share(dataset) > HIDDEN_LIMIT) == hidden
+    assert choose_map(dataset) == ("observations" if hidden else "goals")
+
+
+def test_nothing_is_hidden_from_goals_that_are_observations():
+    rng = np.random.default_rng(0)
+    assert hidden_share(ball(0.0, GoalSpec(), rng)) == 0.0
+    assert choose_map(ball(0.0, GoalSpec(tolerance=(0.1, 0.1)), rng)) == "goals"
+    assert choose_map(ball(0.0, GoalSpec(tolerance=(0.1, None)), rng)) == "open goals"
+
+
+def test_what_somebody_wanted_is_not_hidden():
+    """Who always walks on in one direction shows it in the observation; the actions tell as much."""
+    rng = np.random.default_rng(0)
+    heading = rng.uniform(-1.0, 1.0, (100, 1, 1)).repeat(60, axis=1)
+    x = rng.uniform(-5, 5, (100, 1, 1)) + np.cumsum(heading, axis=1) - heading
+    observations = np.concatenate([x, heading], axis=2).reshape(-1, 2)
+    ends = np.arange(6000) % 60 == 59
+    assert hidden_share(GoalDataset(observations, heading.reshape(-1, 1), ends, goal=[0])) < HIDDEN_LIMIT
+
+
+@pytest.mark.parametrize("rows", [4, 40])
+def test_few_or_short_logs_are_no_reason_to_distrust_goals(rows):
+    rng = np.random.default_rng(0)
+    data = GoalDataset(rng.normal(size=(rows, 3)), rng.normal(size=(rows, 1)), np.arange(rows) % 2 == 1, goal=[0])
+    assert choose_map(data) == "goals"

@@ -22,6 +22,7 @@ from zoo.benchmarking.grid import Grid
 from zoo.benchmarking.results import read_results, write_results
 from zoo.benchmarking.run import BenchmarkRun
 from zoo.cli import add_dataset_arguments
+from zoo.data.catalogue import POINTMAZE_IDS
 from zoo.runs.folder import RunFolder
 
 
@@ -271,3 +272,10 @@ def test_each_seed_may_learn_from_data_of_its_own(workplace: Path, capsys: pytes
     assert "give one for each" in capsys.readouterr().err
     assert main([*options, "--seeds", "4", "--dataset-seeds", "8", "--dataset-path", "data.npz"]) == 1
     assert "a seed is for data that are generated" in capsys.readouterr().err
+
+
+def test_a_suite_is_a_list_of_datasets_with_results_of_its_own(workplace: Path) -> None:
+    grid = grid_of(["--suite", "unseen", "--variant", "default", "--variant", "direct", "planning.direct:true"])
+    assert "parking-v0" in grid.envs and not set(grid.envs) & set(POINTMAZE_IDS)
+    assert grid.out == Path("zoo/results/unseen")
+    assert set(grid_of(["--verbose", "0"]).envs) == set(POINTMAZE_IDS)

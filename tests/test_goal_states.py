@@ -12,8 +12,8 @@ from proq_agent.proq.goal_states import N_MEMBERS, GoalStates
 
 
 def remembered(dataset: GoalDataset, on_observation: bool = False) -> GoalStates:
-    dims = dataset.achieved_goals.shape[1], (dataset.observations if on_observation else dataset.achieved_goals).shape[1]
-    states = GoalStates(*dims, on_observation)
+    points = dataset.observations if on_observation else dataset.achieved_goals
+    states = GoalStates(dataset.achieved_goals.shape[1], points.shape[1], on_observation)
     states.remember(dataset, th.Generator().manual_seed(0))
     return states
 

@@ -17,7 +17,7 @@ SMALL = {
     "goals": {"discount": 0.8, "value": {"near": 0.3}},
     "distance": {"far_offset": 30.0, "far_scale": 0.1},
     "keypoints": {"n": 30, "learning_rate": 1e-2, "repel_range": 20.0, "freq": 2},
-    "policy_kwargs": {"hidden_sizes": [64, 64], "n_components": 16, "component_size": 4, "latent_dim": 8, "dropout": 0.0},
+    "policy_kwargs": {"hidden_sizes": [64, 64], "n_components": 16, "component_size": 4, "dropout": 0.0},
     "seed": 0,
     "device": "cpu",
 }

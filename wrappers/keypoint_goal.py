@@ -58,6 +58,8 @@ class KeypointGoal(gym.Wrapper, gym.utils.RecordConstructorArgs):
             raise ValueError(
                 f"{env} has goals of shape {desired.shape} and achieves {achieved.shape}, the model knows {goal_shape}"
             )
+        if model.map_of == "observations":
+            raise ValueError("the model's map is of observations, not of goals to show: train one with map_of='goals'")
         # Keypoints lie where the data have been, which need not be where goals are drawn.
         low, high = np.minimum(achieved.low, desired.low), np.maximum(achieved.high, desired.high)
         self._dtype = np.result_type(desired.dtype, np.float32)  # they lie between whole numbers too

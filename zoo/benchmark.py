@@ -4,6 +4,7 @@ Train and evaluate a grid of algorithms, datasets and seeds, several runs side b
     python -m zoo.benchmark
     python -m zoo.benchmark --env pointmaze-teleport-stitch-v0 --variant ignore stochastic:ignore
     python -m zoo.benchmark --algo gcbc gcivl hiql --keypoints
+    python -m zoo.benchmark --suite unseen --variant default --variant direct planning.direct:true
     python -m zoo.benchmark --report
 
 A run that is done has a CSV in ``<out>/<algo>/runs`` and is not repeated; one of other settings, code or data is never
@@ -30,7 +31,7 @@ from zoo.cli import (
     given_options,
     run,
 )
-from zoo.data.catalogue import POINTMAZE_IDS
+from zoo.data.catalogue import POINTMAZE_IDS, UNSEEN_IDS
 from zoo.registry import ALGOS, DEFAULT_ALGO
 
 SEEDS = {500: 1, 600: 2, 700: 3}  # of training, and of the data that each learns from
@@ -38,6 +39,7 @@ SEEDS = {500: 1, 600: 2, 700: 3}  # of training, and of the data that each learn
 EVERYWHERE = ("episodes", "preset", "conf_file", "n_timesteps", "keypoints", "dataset_path", "dataset_source")
 THIS_MACHINE = ("log_folder", "device", "num_threads", "dataset_dir", "trust_dataset", "verbose")
 EPISODES = 50
+SUITES = {"pointmaze": POINTMAZE_IDS, "unseen": UNSEEN_IDS}
 OUT = Path("zoo/results")
 ABLATION_ENV, ABLATION_SEED = "pointmaze-giant-stitch-v0", 100
 
@@ -48,7 +50,14 @@ def build_parser() -> argparse.ArgumentParser:
         description="Train and evaluate a grid of algorithms, datasets and seeds; render table and figure of results.",
         epilog="Ctrl-C stops the runs, and the same command goes on with them.",
     )
-    parser.add_argument("--env", nargs="+", metavar="ID", help="datasets (default: the eight PointMaze sets)")
+    parser.add_argument("--env", nargs="+", metavar="ID", help="datasets (default: those of --suite)")
+    parser.add_argument(
+        "--suite",
+        choices=SUITES,
+        default="pointmaze",
+        help="pointmaze: the eight sets of the paper; unseen: worlds that no setting was tuned for, to <out>/unseen "
+        "(default: %(default)s)",
+    )
     parser.add_argument(
         "--seeds",
         nargs="+",
@@ -116,7 +125,7 @@ def benchmark(args: argparse.Namespace) -> None:
     """What the command does; everything that can be wrong with the input is found before a run starts."""
     from zoo.benchmarking.report import write_report
 
-    out = args.out / "ablation" if args.ablation else args.out
+    out = args.out / ("ablation" if args.ablation else "unseen" if args.suite == "unseen" else "")
     if not args.report:
         _run(args, out)
     if args.report is not False:
@@ -136,7 +145,7 @@ def _run(args: argparse.Namespace, out: Path) -> None:
         raise ValueError("two variants have the same name")
     grid = Grid(
         algos=tuple(dict.fromkeys(args.algo)),
-        envs=tuple(dict.fromkeys(args.env or ((ABLATION_ENV,) if args.ablation else POINTMAZE_IDS))),
+        envs=tuple(dict.fromkeys(args.env or ((ABLATION_ENV,) if args.ablation else SUITES[args.suite]))),
         seeds=_seeds(args),
         variants=variants,
         shared=Experiment(

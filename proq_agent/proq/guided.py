@@ -39,7 +39,10 @@ class GuidedController:
         points = navigator().planner.points
         shape = self.observation_space["desired_goal"].shape
         if shape != points.shape[1:]:
-            raise ValueError(f"the agent's goals have shape {shape}, those of the map {points.shape[1:]}")
+            raise ValueError(
+                f"the agent's goals have shape {shape}, those of the map {points.shape[1:]}; a map of observations "
+                "has no goals to show: train one with map_of='goals'"
+            )
 
     def predict(
         self,

@@ -24,11 +24,11 @@ def choose_map(dataset: GoalDataset) -> str:
 
 def hidden_share(dataset: GoalDataset, seed: int = 0) -> float:
     """
-    How much of the way that goals make in ``HORIZON`` steps depends on what the observation shows and the goal does not.
+    How much of the way that goals make in ``HORIZON`` steps depends on what observations show and goals do not.
 
     Two regressions with the same actions foretell the displacement in goal space, one from the goal, the other from the
-    observation; what the second explains of rows that neither has seen, and the first does not, is hidden. Intentions of
-    whoever acted do not count as hidden, since the actions are given.
+    observation; what the second explains of rows that neither has seen, and the first does not, is hidden. What
+    whoever acted had in mind does not count as hidden, since the actions are given.
 
     :param dataset: with at least some trajectories longer than the horizon; otherwise the horizon is shorter
     :param seed: of the choice of rows and features

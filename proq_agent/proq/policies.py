@@ -284,7 +284,6 @@ class ProQPolicy(SavedPolicy):
         target = self.locate(goals) if self.goal_states is None else self._nearest(here, self.goal_states(goals))
         return self.act(observation["observation"].float(), here, target, deterministic, self.generator)
 
-
     def _nearest(self, here: th.Tensor, states: th.Tensor) -> th.Tensor:
         """The locations of the nearest of the states ``[B, n, goal_dim]`` of each."""
         locations = self.locate(states)

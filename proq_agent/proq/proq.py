@@ -93,8 +93,8 @@ class ProQ(OfflineAlgorithm):
     :param planning: what may change without training anew (but ``max_hop`` bounds the goals of ``goals.actor.on_map``),
         see :class:`~proq_agent.planning.settings.PlanningSettings`
     :param map_of: ``"goals"``: every goal is a point of the map; ``"open goals"``: but for the coordinates that do not
-        matter, see :class:`~proq_agent.GoalSpec`; ``"observations"``: the map is of whole observations, and a goal is all
-        states that satisfy it, which helps where goals alone do not tell what comes next, as positions without
+        matter, see :class:`~proq_agent.GoalSpec`; ``"observations"``: the map is of whole observations, and a goal is
+        all states that satisfy it, which helps where goals alone do not tell what comes next, as positions without
         velocities; None: what fits the dataset, see :func:`~proq_agent.proq.markov.choose_map`
     :param stochastic: ``"plan"`` finds transitions that cannot be predicted, as through a portal with random exits,
         keeps them out of the distance and plans with their odds; ``"ignore"`` trusts them like any other, as the paper

@@ -1,4 +1,4 @@
-"""Whether a plan is better than none: held-out trajectories tell by which of the two their actions are foretold better."""
+"""Whether a plan is better than none: which of the two foretells the actions of held-out trajectories better?"""
 
 from __future__ import annotations
 
@@ -71,8 +71,8 @@ def choose_planning(
     """
     What is None in the settings: hops as long as the controller knows the way, and keypoints only if they help.
 
-    A wrong map misleads: plans over it send agents where nobody went. On held-out trajectories the actions that led to a
-    state are then less likely if the controller is told the plan's next target than if it is told the state itself.
+    A wrong map misleads: plans over it send agents where nobody went. On held-out trajectories the actions that led to
+    a state are then less likely if the controller is told the plan's next target than if it is told the state itself.
 
     :param policy: a trained agent's
     :param navigator: of that agent, to plan with until the settings are known
@@ -92,7 +92,7 @@ def choose_planning(
     chosen = replace(chosen, direct=loss > MAX_LOSS)
     if chosen.direct:
         return chosen, (
-            f"from the data: no plans, but straight to the goal, as plans lose {loss:.0%} of what goals tell about logged "
-            f"actions, more than {MAX_LOSS:.0%}: the map is not right, see diagnose()"
+            f"from the data: no plans, but straight to the goal, as plans lose {loss:.0%} of what goals tell about "
+            f"logged actions, more than {MAX_LOSS:.0%}: the map is not right, see diagnose()"
         )
     return chosen, f"from the data: {what}; plans lose {max(loss, 0.0):.0%} of what goals tell about logged actions"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import zipfile
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -68,11 +69,22 @@ def test_a_malformed_array_is_one_error_that_names_the_file(tmp_path: Path, obse
 
 
 def test_an_array_that_unfolds_to_a_thousand_times_its_size_is_refused(tmp_path: Path) -> None:
-    zeros = npy(shape="(50000000, 2)", data=bytes(4 * 10**8))
+    zeros = npy(shape="(15000000, 2)", data=bytes(12 * 10**7))
     path = write(tmp_path / "set.npz", zipfile.ZIP_DEFLATED, observations=zeros)
     assert path.stat().st_size < 10**6
     with within_bounds(path.stat().st_size), pytest.raises(ValueError, match="more numbers than a file of this size"):
         read_npz(path, ("observations",))
+
+
+@pytest.mark.parametrize(("dtype", "refused"), [(np.uint8, True), (np.float32, False)])
+def test_numbers_that_compress_well_are_bounded_as_they_are_used(tmp_path: Path, dtype: type, refused: bool) -> None:
+    """A number of one byte takes four when it is used."""
+    rows, path = 1_600_000 if refused else 800_000, tmp_path / "set.npz"
+    arrays = {"observations": np.zeros((rows, 25), dtype), "actions": np.zeros((rows, 1), dtype)}
+    np.savez_compressed(path, **arrays, terminals=np.arange(rows) == rows - 1)  # type: ignore[arg-type]
+    expected = pytest.raises(ValueError, match=r"than a file of this size.*numpy\.savez") if refused else nullcontext()
+    with within_bounds(path.stat().st_size), expected:
+        GoalDataset.from_npz(path)
 
 
 def test_damaged_compression_and_other_methods_are_named(tmp_path: Path) -> None:

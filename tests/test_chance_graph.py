@@ -107,6 +107,25 @@ def test_a_safe_detour_is_walked_although_the_portal_is_shorter():
     assert graph.graph.path(routes, 0) == [0, 1, 2, 3, 4, 5, 8]
 
 
+@pytest.mark.parametrize(("length", "trusted"), [(4.0, True), (4.1, False)])
+def test_a_last_hop_that_is_not_trusted_promises_nothing(length, trusted):
+    graph = with_portal(detour=True)  # hops of up to twice max_hop are trusted
+    routes = graph.routes(np.where(np.arange(8) == 3, length, INF))
+    np.testing.assert_array_equal(routes.trusted[0, :6], trusted)
+    hops = graph.next_hops(routes, to_node(0)[None], np.array([INF]))
+    assert (hops.odds[0], hops.fallback[0]) == ((1.0, False) if trusted else (0.0, True))
+
+
+def test_where_chance_has_no_part_costs_are_those_of_the_walk_to_the_last_digit():
+    distances = np.full((8, 8), INF)
+    distances[:6, :6] = line(6) * np.array([0.1, 0.7, 0.3, 0.9, 0.6, 0.4])
+    outcomes = np.zeros((1, 8))
+    outcomes[0, [5, 7]] = 0.5
+    graph = chance_graph(distances, 2.0, [6], outcomes)
+    routes, walk = (one.routes(to_node(5) / 3.0) for one in (graph, graph.graph))
+    np.testing.assert_array_equal(routes.costs[0, :6], walk.costs[0, :6])
+
+
 def test_a_portal_that_is_the_only_way_is_taken():
     graph = with_portal(detour=False)
     routes = graph.routes(to_node(5))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytest
 import torch as th
@@ -10,7 +12,7 @@ from conftest import TINY
 from proq_agent.common.actor_losses import awr_loss
 from proq_agent.planning.graph import KeypointGraph
 from proq_agent.proq import losses
-from proq_agent.proq.keypoints import move_keypoints
+from proq_agent.proq.keypoints import keypoint_objective, move_keypoints
 from proq_agent.proq.settings import KeypointSettings
 
 
@@ -72,7 +74,9 @@ def test_keypoints_are_held_by_the_barrier_alone(tiny):
         policy.keypoint_low.fill_(-0.1)
         policy.keypoint_high.fill_(0.1)
         optimizer = th.optim.Adam([policy.standard_keypoints], lr=1e-3)
-        move_keypoints(policy, optimizer, th.tensor(0.0), KeypointSettings(bounded=bounded), 0.05)
+        settings = KeypointSettings(bounded=bounded)
+        objective = partial(keypoint_objective, policy, multiplier=th.tensor(0.0), settings=settings, compliance=0.05)
+        move_keypoints(policy, optimizer, objective, settings.bounded)
         assert (policy.standard_keypoints.abs() <= 0.1 + 1e-6).all() == bounded
 
 

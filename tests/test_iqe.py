@@ -11,6 +11,7 @@ import torch as th
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
+from kernel_count import KernelCount
 
 from proq_agent.quasimetric import iqe as quasimetric
 from proq_agent.quasimetric import kernels as iqe_kernels
@@ -151,7 +152,7 @@ def test_broadcasting_equals_expanding(implementation, x_shape, y_shape):
 @pytest.mark.parametrize("implementation", IMPLEMENTATIONS)
 @pytest.mark.parametrize(("k", "n_targets"), [(7, 5), (0, 5), (7, 0)])
 def test_pairwise_equals_elementwise(implementation, k, n_targets, monkeypatch):
-    monkeypatch.setattr(quasimetric, "CHUNK_ELEMENTS", 2 * n_targets * 32 * 4)  # several chunks of two rows
+    monkeypatch.setattr(quasimetric, "CPU_CHUNK", 2 * n_targets * 32 * 4)  # several chunks of two rows
     x, y = draw("tied", k, 32), draw("random", n_targets, 32, seed=1)
 
     def elementwise(x, y, alpha, **kwargs):
@@ -200,6 +201,23 @@ def test_torch_runs_without_data():
     (module(x, y).sum() + module.pairwise(x, y).sum()).backward()
     assert x.grad.shape == (5, 64)
     assert module.alpha_logit.grad.device.type == "meta"
+
+
+def launched(device: str) -> int:
+    """Operations of the energy of a hundred keypoints of the paper's size, and of its gradient."""
+    x = th.zeros(100, 512, device=device, requires_grad=True)
+    with KernelCount() as kernels:
+        distances = iqe_pairwise(x, x, th.zeros((), device=device), n_components=64, implementation="torch")
+        distances.sum().backward()
+    return kernels.total
+
+
+def test_pairs_are_cut_into_pieces_for_a_cpu_alone(monkeypatch):
+    """A CUDA device waits for kernels to be launched; the meta device stands for it."""
+    in_one = launched("meta")
+    assert in_one <= 60
+    monkeypatch.setattr(quasimetric, "CHUNK", quasimetric.CPU_CHUNK)
+    assert launched("meta") > 5 * in_one
 
 
 def test_compiles_as_one_graph():
@@ -270,6 +288,7 @@ def test_sorting_network_sorts_every_order_of_zeros_and_ones(size):
         (th.zeros(2, 8), th.zeros(2, 8), th.zeros(2), {}, "scalar"),
         (th.zeros(2, 8), th.zeros(2, 8), th.tensor(0.5), {"implementation": "fast"}, "none of"),
         (th.zeros(2, 8).half(), th.zeros(2, 8).half(), th.tensor(0.5), {"implementation": "cpu"}, "float16"),
+        (th.zeros(2, 8).half(), th.zeros(2, 8).half(), th.tensor(0.5), {"implementation": "triton"}, "Triton.*float16"),
     ],
 )
 def test_bad_input_is_named(x, y, alpha, kwargs, message):

@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 import torch as th
 
-from proq_agent.proq.keypoints import diagnose_keypoints, move_keypoints, place_keypoints, settle_keypoints
+from proq_agent.proq.keypoints import (
+    diagnose_keypoints,
+    keypoint_objective,
+    move_keypoints,
+    place_keypoints,
+    settle_keypoints,
+)
 from proq_agent.proq.settings import KeypointSettings
 
 
@@ -15,8 +23,10 @@ def psi(policy) -> float:
 
 def moved(policy, steps: int = 30, multiplier: float = 1.0, **settings) -> None:
     optimizer = th.optim.Adam([policy.standard_keypoints], lr=1e-2)
+    group = KeypointSettings(**settings)
+    objective = partial(keypoint_objective, policy, multiplier=th.tensor(multiplier), settings=group, compliance=0.05)
     for _ in range(steps):
-        move_keypoints(policy, optimizer, th.tensor(multiplier), KeypointSettings(**settings), 0.05)
+        move_keypoints(policy, optimizer, objective, group.bounded)
 
 
 def test_they_begin_on_states_of_the_data(tiny, walks):

@@ -12,6 +12,7 @@ import torch as th
 from conftest import TINY
 from grid_maze import GridMaze
 from gymnasium import spaces
+from kernel_count import KernelCount, without_optimisers
 from stable_baselines3.common.callbacks import BaseCallback, CheckpointCallback, EvalCallback, LogEveryNTimesteps
 from stable_baselines3.common.env_util import make_vec_env
 from stable_baselines3.common.evaluation import evaluate_policy
@@ -20,6 +21,7 @@ from stable_baselines3.common.monitor import Monitor
 
 from proq_agent import GoalDataset, ProQ
 from proq_agent.common.errors import CheckpointError
+from zoo.config import load_hyperparams
 
 
 def parameters(model: ProQ) -> dict[str, th.Tensor]:
@@ -439,3 +441,35 @@ def test_a_whole_update_needs_nothing_from_the_host(tiny, walks):
         model.num_timesteps += 1
     for optimizer in (model.map_optimizer, model.actor_optimizer):
         assert all(p.grad is not None and p.grad.is_meta for p in optimizer.param_groups[0]["params"])
+
+
+# A CUDA device waits for small kernels to be launched: these are limits, to be lowered when there are fewer.
+@pytest.mark.parametrize(
+    ("preset", "update", "most"), [("tuned", 1, 310), ("tuned", 0, 485), ("tuned", 7000, 180), ("paper", 0, 595)]
+)
+def test_an_update_launches_no_more_kernels_than_it_did(walks, monkeypatch, preset, update, most):
+    hyperparams, _ = load_hyperparams("default", preset)
+    hyperparams["keypoints"] |= {"start": 0}
+    model = ProQ(**hyperparams | {"stochastic": "ignore"}, seed=0, device="meta", dataset=walks)
+    model.num_timesteps, model._total_timesteps = update, 10_000
+    without_optimisers(monkeypatch)
+    with KernelCount() as kernels:
+        model.train()
+    assert kernels.total <= most, kernels.names.most_common(10)
+
+
+@pytest.mark.slow
+def test_compiling_covers_map_keypoints_and_actor(tiny, monkeypatch):
+    compile, compiled = th.compile, []
+
+    def recorded(function):
+        compiled.append(function.__name__)
+        return compile(function, backend="eager")
+
+    monkeypatch.setattr(th, "compile", recorded)
+    models = [tiny(compile=compile, keypoints={"start": 0, "freq": 1}) for compile in (False, True)]
+    for model in models:
+        model.learn(1, log_interval=None)
+    assert sorted(compiled) == ["_actor_objective", "_keypoint_objective", "_map_objective"]
+    for name, value in parameters(models[0]).items():
+        th.testing.assert_close(parameters(models[1])[name], value, rtol=1e-3, atol=1e-4, msg=name)

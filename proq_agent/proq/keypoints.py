@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
+from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 import torch as th
@@ -28,37 +31,60 @@ def place_keypoints(policy: ProQPolicy, goals: th.Tensor, generator: th.Generato
     policy.standard_keypoints.copy_(policy.goal_scaler(goals[rows]))
 
 
-def move_keypoints(
-    policy: ProQPolicy,
-    optimizer: th.optim.Optimizer,
-    multiplier: th.Tensor,
-    settings: KeypointSettings,
-    compliance: float,
-) -> tuple[Metrics, th.Tensor]:
-    """
-    One descent step of the keypoints on L_kps = repulsion + barrier, with φ, d and ψ as they are.
+class KeypointObjective(NamedTuple):
+    """The loss of the keypoints, and what else it tells."""
 
-    :param policy: whose keypoints move
-    :param optimizer: over ``policy.standard_keypoints`` alone
+    loss: th.Tensor
+    violation: th.Tensor  #: drives λ_kps
+    metrics: Metrics
+
+
+def keypoint_objective(
+    policy: ProQPolicy, points: th.Tensor, multiplier: th.Tensor, settings: KeypointSettings, compliance: float
+) -> KeypointObjective:
+    """
+    Part (B) of Algorithm 1: L_kps = repulsion + barrier, with φ, d and ψ as they are.
+
+    :param policy: the map
+    :param points: the keypoints, standardised
     :param multiplier: λ_kps, the weight of the barrier
     :param settings: of repulsion and barrier
     :param compliance: δ; ψ should be 1 - δ on average
-    :return: metrics, and the violation that drives λ_kps
     """
-    points = policy.standard_keypoints.detach().requires_grad_()
     latents = policy.encode_standard(points)
     embeddings = policy.embedder(latents)
     logits = policy.classify(latents, points)
     distances = policy.quasimetric.pairwise(embeddings, embeddings)
     repulsion, metrics = repel_loss(distances, settings.repel_strength, settings.repel_range)
     barrier, barrier_metrics = barrier_loss(logits, multiplier * settings.barrier)
-    (policy.standard_keypoints.grad,) = th.autograd.grad(repulsion + barrier, points)
+    violation = compliance_violation(logits, compliance)
+    return KeypointObjective(repulsion + barrier, violation, metrics | barrier_metrics)
+
+
+def move_keypoints(
+    policy: ProQPolicy,
+    optimizer: th.optim.Optimizer,
+    objective: Callable[[th.Tensor], KeypointObjective],
+    bounded: bool,
+) -> KeypointObjective:
+    """
+    One descent step of the keypoints.
+
+    :param policy: whose keypoints move
+    :param optimizer: over ``policy.standard_keypoints`` alone
+    :param objective: :func:`keypoint_objective` of points
+    :param bounded: keep them in the data's bounding box
+    :return: the objective before the step
+    """
+    points = policy.standard_keypoints.detach().requires_grad_()
+    found = objective(points)
+    (policy.standard_keypoints.grad,) = th.autograd.grad(found.loss, points)
     optimizer.step()
-    if settings.bounded:
+    if bounded:
         policy.standard_keypoints.data.copy_(
             th.maximum(th.minimum(policy.standard_keypoints, policy.keypoint_high), policy.keypoint_low)
         )
-    return metrics | barrier_metrics, compliance_violation(logits, compliance)
+    return found
 
 
 def drift_keypoints(policy: ProQPolicy, settings: KeypointSettings, compliance: float, n_updates: int) -> np.ndarray:
@@ -67,15 +93,16 @@ def drift_keypoints(policy: ProQPolicy, settings: KeypointSettings, compliance: 
 
     :param policy: stays as it is
     :param settings: of the repulsion
-    :param compliance: see :func:`move_keypoints`
+    :param compliance: see :func:`keypoint_objective`
     :param n_updates: steps of their optimiser
     :return: ``[K, goal_dim]``
     """
     policy = copy.deepcopy(policy)
     optimizer = th.optim.Adam([policy.standard_keypoints], lr=settings.learning_rate)
     no_barrier = th.zeros((), device=policy.standard_keypoints.device)
+    objective = partial(keypoint_objective, policy, multiplier=no_barrier, settings=settings, compliance=compliance)
     for _ in range(n_updates):
-        move_keypoints(policy, optimizer, no_barrier, settings, compliance)
+        move_keypoints(policy, optimizer, objective, settings.bounded)
     return policy.keypoints.cpu().numpy()
 
 

@@ -30,8 +30,10 @@ from proq_agent.proq.checks import diagnose
 from proq_agent.proq.diagnosis import Diagnosis
 from proq_agent.proq.guided import GuidedController
 from proq_agent.proq.keypoints import (
+    KeypointObjective,
     diagnose_keypoints,
     drift_keypoints,
+    keypoint_objective,
     move_keypoints,
     place_keypoints,
     settle_keypoints,
@@ -281,11 +283,9 @@ class ProQ(OfflineAlgorithm):
             self._descend(self.map_optimizer, learned.loss, learned.metrics, phase.map_rate)
             self.multipliers.update(**learned.violations)
         if phase.moves_keypoints:  # (B)
-            metrics, violation = move_keypoints(
-                self.policy, self.keypoint_optimizer, self.multipliers["kps"], self.keypoints, self.distance.compliance
-            )
-            self.multipliers.update(kps=violation)
-            self._accumulate(metrics)
+            found = move_keypoints(self.policy, self.keypoint_optimizer, self._keypoint_loss, self.keypoints.bounded)
+            self.multipliers.update(kps=found.violation)
+            self._accumulate(found.metrics)
         if phase.ends_map:
             settle_keypoints(self.policy, self.dataset.achieved_goals)
         self._n_updates += 1
@@ -329,11 +329,19 @@ class ProQ(OfflineAlgorithm):
     def _actor_loss(self) -> Callable[[GoalBatch, Known | None], tuple[th.Tensor, losses.Metrics]]:
         return th.compile(self._actor_objective) if self.compile else self._actor_objective
 
+    @cached_property
+    def _keypoint_loss(self) -> Callable[[th.Tensor], KeypointObjective]:
+        return th.compile(self._keypoint_objective) if self.compile else self._keypoint_objective
+
     def _map_objective(self, batch: GoalBatch) -> MapObjective:
         return map_objective(self.policy, batch, self.multipliers, self.generator, self.distance)
 
     def _actor_objective(self, batch: GoalBatch, known: Known | None) -> tuple[th.Tensor, losses.Metrics]:
         return actor_objective(self.policy, batch, known, self.temperature, self.max_weight, self.generator)
+
+    def _keypoint_objective(self, points: th.Tensor) -> KeypointObjective:
+        compliance = self.distance.compliance
+        return keypoint_objective(self.policy, points, self.multipliers["kps"], self.keypoints, compliance)
 
     def dump_logs(self) -> None:
         """Write what happened since the last call to the logger."""

@@ -11,7 +11,7 @@ from scipy.special import ndtr
 from proq_agent.common.networks import MLP
 from proq_agent.planning.goal_map import Places
 from proq_agent.proq.policies import DIFFERENCE_GAIN, ProQPolicy
-from proq_agent.quasimetric.iqe import cpu_kernels
+from proq_agent.quasimetric.max_mean import cpu_kernels
 
 
 class RowTargets(NamedTuple):

@@ -16,20 +16,19 @@ numbers tie; every implementation here takes the same one:
 from __future__ import annotations
 
 import functools
-import math
-from types import ModuleType
-from typing import Any, Literal
+from typing import Literal
 
-import numpy as np
 import torch as th
 from torch import nn
-from torch.autograd.function import once_differentiable
 from torch.utils.checkpoint import checkpoint
 
-Implementation = Literal["auto", "reference", "torch", "cpu"]
+from proq_agent.quasimetric.max_mean import broadcast, cpu_kernels, max_mean, runs_triton
 
-# Elements of the [rows, L, M, M, N] masks that the chunked pairwise form holds at once.
-CHUNK_ELEMENTS = 2**22
+Implementation = Literal["auto", "reference", "torch", "cpu", "triton"]
+
+# Elements of the [rows, L, M, M, N] masks that the chunked pairwise form holds at once: what a CPU's cache holds;
+# elsewhere every chunk is some thirty kernels to launch, and a hundred keypoints of the paper's size are one.
+CPU_CHUNK, CHUNK = 2**22, 2**26
 
 
 def iqe(
@@ -43,14 +42,14 @@ def iqe(
     :param alpha: scalar tensor in [0, 1], the share of the longest component against the mean
     :param n_components: N, the number of components
     :param implementation: "reference" sorts and is meant to be read; "torch" runs on any device and compiles;
-        "cpu" is a Numba kernel for float32 and float64, which does not expand broadcast inputs; "auto" takes "cpu"
-        where it can and "torch" elsewhere
+        "cpu" (Numba) and "triton" (CUDA) are kernels for float32 and float64, which do not expand broadcast inputs;
+        "auto" takes one of these where it can and "torch" elsewhere
     :return: distances ``[...]``
     """
     _check(x, y, alpha, n_components)
     if not th.compiler.is_compiling():
         try:
-            _broadcast(x, y)
+            broadcast(x, y)
         except ValueError:
             raise ValueError(
                 f"the leading dimensions of x {tuple(x.shape)} and y {tuple(y.shape)} do not broadcast; "
@@ -78,8 +77,9 @@ def iqe_pairwise(
     implementation = _choose(implementation, x)
     x, y = x.unsqueeze(1), y.unsqueeze(0)
     size = x.shape[-1] // n_components
-    rows = max(1, CHUNK_ELEMENTS // max(1, y.numel() * size))
-    if implementation == "cpu" or len(x) <= rows:
+    chunk = CPU_CHUNK if x.device.type == "cpu" else CHUNK
+    rows = max(1, chunk // max(1, y.numel() * size))
+    if implementation in ("cpu", "triton") or len(x) <= rows:
         return _distances(x, y, alpha, n_components, implementation)
     # Checkpointing makes the backward pass recompute a chunk's masks, so that they exist for one chunk at a time.
     recomputed = functools.partial(checkpoint, _distances, use_reentrant=False, preserve_rng_state=False)
@@ -135,37 +135,30 @@ def _check(x: th.Tensor, y: th.Tensor, alpha: th.Tensor, n_components: int) -> N
         raise ValueError(f"alpha must be a scalar tensor, got shape {tuple(alpha.shape)}")
 
 
-@functools.cache
-def cpu_kernels() -> ModuleType | None:
-    """The module of CPU kernels, imported when first needed; None where Numba is missing or does not work."""
-    try:
-        from proq_agent.quasimetric import kernels
-    except ImportError:
-        return None
-    return kernels
-
-
 def _choose(implementation: Implementation, x: th.Tensor) -> Implementation:
     """Resolve "auto", and refuse what cannot run."""
     if implementation in ("reference", "torch"):
         return implementation
-    if implementation not in ("auto", "cpu"):
-        raise ValueError(f'implementation={implementation!r} is none of "auto", "reference", "torch", "cpu"')
-    suitable = x.device.type == "cpu" and x.dtype in (th.float32, th.float64) and not th.compiler.is_compiling()
-    if suitable and cpu_kernels() is not None:
-        return "cpu"
+    if implementation not in ("auto", "cpu", "triton"):
+        raise ValueError(f'implementation={implementation!r} is none of "auto", "reference", "torch", "cpu", "triton"')
+    wanted = {"cpu": "cpu", "cuda": "triton"}.get(x.device.type) if implementation == "auto" else implementation
+    if x.dtype in (th.float32, th.float64) and not th.compiler.is_compiling():
+        if wanted == "cpu" and x.device.type == "cpu" and cpu_kernels() is not None:
+            return "cpu"
+        if wanted == "triton" and runs_triton(x.device):
+            return "triton"
     if implementation == "auto":
         return "torch"
+    package, device = ("Numba", "the CPU") if implementation == "cpu" else ("Triton", "a CUDA device")
     raise ValueError(
-        f'implementation="cpu" needs Numba (pip install numba) and eager float32 or float64 tensors on the CPU, '
-        f'got {x.dtype} on {x.device}; use "auto"'
+        f"implementation={implementation!r} needs {package} (pip install {package.lower()}) and eager float32 or "
+        f'float64 tensors on {device}, got {x.dtype} on {x.device}; use "auto"'
     )
 
 
 def _distances(x: th.Tensor, y: th.Tensor, alpha: th.Tensor, n_components: int, implementation: str) -> th.Tensor:
-    if implementation == "cpu":
-        compute = _KernelMaxMean.apply if th.is_grad_enabled() else _kernel_max_mean
-        largest, mean = compute(x, y, n_components)[:2]
+    if implementation in ("cpu", "triton"):
+        largest, mean = max_mean(x, y, n_components, implementation)
     else:
         x, y = x.unflatten(-1, (-1, n_components)), y.unflatten(-1, (-1, n_components))
         lengths = _lengths_by_sorting(x, y) if implementation == "reference" else _lengths_by_masks(x, y)
@@ -204,63 +197,3 @@ def _lengths_by_masks(x: th.Tensor, y: th.Tensor) -> th.Tensor:
     active = ~(y <= x)  # so that a NaN is counted, and seen in the result
     starts, ends = active & ~start_covered.any(-2), active & ~end_covered.any(-2)
     return (th.where(ends, y, 0) - th.where(starts, x, 0)).sum(-2)
-
-
-def _kernel_max_mean(x: th.Tensor, y: th.Tensor, n_components: int) -> tuple[th.Tensor, th.Tensor, th.Tensor]:
-    """Longest union length, mean length and longest component of each pair, by the CPU kernels."""
-    kernels = cpu_kernels()
-    assert kernels is not None
-    shape = _broadcast(x, y)
-    rows_and_pairs = _rows_and_pairs(x, y, shape)
-    n_pairs = len(rows_and_pairs[-1])
-    out = (*np.empty((2, n_pairs), dtype=rows_and_pairs[0].dtype), np.empty(n_pairs, dtype=np.int64))
-    kernels.forward(*rows_and_pairs, n_components, out, th.get_num_threads())
-    largest, mean, longest = (th.from_numpy(array).view(shape) for array in out)
-    return largest, mean, longest
-
-
-class _KernelMaxMean(th.autograd.Function):
-    """:func:`_kernel_max_mean` with a gradient. Saves its inputs and one index a pair, nothing larger."""
-
-    @staticmethod
-    def forward(ctx: Any, x: th.Tensor, y: th.Tensor, n_components: int) -> tuple[th.Tensor, th.Tensor]:
-        largest, mean, longest = _kernel_max_mean(x, y, n_components)
-        ctx.n_components = n_components
-        ctx.save_for_backward(x, y, longest)
-        return largest, mean
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, grad_largest: th.Tensor, grad_mean: th.Tensor) -> tuple[th.Tensor, th.Tensor, None]:
-        kernels = cpu_kernels()
-        assert kernels is not None
-        x, y, longest = ctx.saved_tensors
-        grad_x, grad_y = kernels.backward(
-            *_rows_and_pairs(x, y, longest.shape),
-            ctx.n_components,
-            [_flat(longest), _flat(grad_largest), _flat(grad_mean)],
-            th.get_num_threads(),
-        )
-        return th.from_numpy(grad_x).view(x.shape), th.from_numpy(grad_y).view(y.shape), None
-
-
-def _flat(tensor: th.Tensor) -> np.ndarray:
-    return tensor.detach().reshape(-1).contiguous().numpy()
-
-
-def _broadcast(x: th.Tensor, y: th.Tensor) -> tuple[int, ...]:
-    """The leading dimensions of the pairs; PyTorch's own function is slow."""
-    return tuple(x.shape[:-1]) if x.shape == y.shape else np.broadcast_shapes(x.shape[:-1], y.shape[:-1])
-
-
-def _rows_and_pairs(x: th.Tensor, y: th.Tensor, shape: tuple[int, ...]) -> tuple[np.ndarray, ...]:
-    """Embeddings as rows of matrices, and for each pair of the broadcast shape the row of x and that of y."""
-    rows = [t.detach().reshape(-1, t.shape[-1]).contiguous().numpy() for t in (x, y)]
-    return (*rows, _row_of_pairs(tuple(x.shape[:-1]), shape), _row_of_pairs(tuple(y.shape[:-1]), shape))
-
-
-@functools.lru_cache(maxsize=16)
-def _row_of_pairs(own: tuple[int, ...], shape: tuple[int, ...]) -> np.ndarray:
-    """The number of the row of a tensor with leading dimensions ``own`` in each pair. The same few come again."""
-    rows = np.arange(math.prod(own)).reshape(own)
-    return np.broadcast_to(rows, shape).flatten()  # a copy, because each memory layout would be compiled anew

@@ -5,7 +5,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import numpy as np
 import pytest
 from tiny_goal import ENV, TinyGoalEnv, tiny_model
 
@@ -13,8 +12,6 @@ import zoo
 from proq_agent.common.files import env_name
 from zoo.cli import agent_options
 from zoo.enjoy import build_parser, main
-from zoo.figures.learned_map import LearnedMap
-from zoo.figures.video import MapVideo
 from zoo.runs.agents import AgentChoice, check_environment
 
 
@@ -87,17 +84,6 @@ def test_video_has_a_frame_for_every_other_step_and_holds_the_end(logs, tmp_path
     assert frames[0].shape[0] % 16 == frames[0].shape[1] % 16 == 0
     assert (frames[0] != frames[-1]).any()
     assert [path.name for path in tmp_path.iterdir()] == [out.name]
-
-
-@pytest.mark.parametrize(("cost", "said"), [(12.4, "cost 12"), (np.inf, "no way")])
-def test_a_video_says_what_the_plan_costs(tmp_path, monkeypatch, cost, said):
-    pytest.importorskip("imageio")
-    learned = LearnedMap(tiny_model())
-    plan = learned.plan(np.zeros(2), np.ones(2))._replace(cost=cost)
-    monkeypatch.setattr(LearnedMap, "plan", lambda *_: plan)
-    with MapVideo(tmp_path / "v.gif", learned) as video:
-        video.add_frame(np.zeros(2), np.ones(2), "task 1, step 0")
-        assert video._text.get_text() == f"task 1, step 0, plan: {len(plan.nodes)} hops, {said}"
 
 
 @pytest.mark.parametrize("options", [["--load-checkpoint", "90"], ["--load-last-checkpoint"], ["--exp-id", "1"], []])

@@ -78,7 +78,6 @@ def test_it_is_watched_and_drawn_without_a_map(capsys: pytest.CaptureFixture[str
 
 
 def test_it_is_filmed_in_a_maze(tmp_path: Path) -> None:
-    pytest.importorskip("imageio")
     from wrappers import make_goal_env
 
     env = make_goal_env("pointmaze-medium-v0", max_episode_steps=10)

@@ -13,9 +13,8 @@ import argparse
 import copy
 from collections.abc import Sequence
 from functools import partial
-from itertools import pairwise
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import gymnasium as gym
 import numpy as np
@@ -25,7 +24,7 @@ from proq_agent import ProQ
 from proq_agent.planning.navigator import Plan
 from wrappers import GoalDict, make_goal_env
 from zoo.cli import add_agent_arguments, add_common_arguments, agent_options, print_table, run
-from zoo.figures.canvas import BLUE, GREEN, VERMILLION, figure_size, saved_figure
+from zoo.figures.canvas import BLUE, GREEN, VERMILLION, draw_legend, draw_points, figure_size, saved_figure
 from zoo.figures.learned_map import LearnedMap
 from zoo.figures.maps import draw_backdrop
 from zoo.figures.maze_geometry import MazeGeometry
@@ -70,7 +69,18 @@ def cell_box(env: gym.Env, cell: tuple[int, int]) -> Box:
     return centre - maze.unit / 2, centre + maze.unit / 2
 
 
-def play(model: ProQ, envs: Sequence[gym.Env], seed: int, deterministic: bool) -> tuple[np.ndarray, np.ndarray]:
+class Walks(NamedTuple):
+    """Episodes side by side."""
+
+    reached: np.ndarray  #: ``[episodes]``, whether the goal was
+    steps: np.ndarray  #: ``[episodes]``
+    first: np.ndarray  #: ``[steps + 1, 2]``, where the first of them went
+
+    def describe_first(self) -> str:
+        return f"{'reached' if self.reached[0] else 'failed'} after {self.steps[0]} steps"
+
+
+def play(model: ProQ, envs: Sequence[gym.Env], seed: int, deterministic: bool) -> Walks:
     """
     One episode in each environment, all at once.
 
@@ -78,11 +88,10 @@ def play(model: ProQ, envs: Sequence[gym.Env], seed: int, deterministic: bool) -
     :param envs: where
     :param seed: of the first; the others have the next
     :param deterministic: mean actions instead of sampled ones
-    :return: for each, whether the goal was reached and in how many steps
     """
     observations = [env.reset(seed=seed + number)[0] for number, env in enumerate(envs)]
     running, reached, steps = np.ones(len(envs), bool), np.zeros(len(envs), bool), np.zeros(len(envs), int)
-    state = None
+    state, way = None, [observations[0]["achieved_goal"]]
     while running.any():
         batch = {key: np.stack([observation[key] for observation in observations]) for key in observations[0]}
         actions, state = model.predict(batch, state, deterministic=deterministic)
@@ -91,34 +100,37 @@ def play(model: ProQ, envs: Sequence[gym.Env], seed: int, deterministic: bool) -
             steps[i] += 1
             reached[i] = info["is_success"]
             running[i] = not (terminated or truncated or reached[i])
-    return reached, steps
+            if i == 0:
+                way.append(observations[0]["achieved_goal"])
+    return Walks(reached, steps, np.array(way))
 
 
-def draw_plans(
-    path: Path, model: ProQ, plans: dict[str, Plan], start: np.ndarray, maze: MazeGeometry, wall: Box
+def draw_walks(
+    path: Path, model: ProQ, panels: dict[str, tuple[Plan, np.ndarray]], maze: MazeGeometry, wall: Box
 ) -> None:
     """
-    Plans side by side.
+    Plans, and where the agent went with each of them, side by side.
 
     :param path: file to write
     :param model: whose map they were made on
-    :param plans: by title
-    :param start: where they begin
+    :param panels: by title, a plan and a walk ``[steps + 1, 2]`` from its start
     :param maze: its walls are drawn
     :param wall: the new one, hatched
     """
     low, high = wall
-    with saved_figure(path, *figure_size(maze.bounds, panels=len(plans))) as figure:
-        for axes, (title, plan) in zip(figure.subplots(1, len(plans)), plans.items(), strict=True):
+    with saved_figure(path, *figure_size(maze.bounds, panels=len(panels))) as figure:
+        for axes, (title, (plan, walk)) in zip(figure.subplots(1, len(panels)), panels.items(), strict=True):
             draw_backdrop(axes, LearnedMap(model), maze.bounds, maze)
-            axes.add_patch(Rectangle(tuple(low), *(high - low), fill=False, hatch="//////", linewidth=0.8, zorder=3))
-            stops = [start, *plan.points]
-            for begin, end in pairwise(stops):
-                arrow = {"arrowstyle": "-|>", "color": VERMILLION, "lw": 1.3, "shrinkA": 0, "shrinkB": 2}
-                axes.annotate("", end, begin, arrowprops=arrow, zorder=4)
-            axes.scatter(*start, s=40, c=BLUE, edgecolors="black", linewidths=0.6, zorder=6)
-            axes.scatter(*stops[-1], marker="*", s=110, c=GREEN, edgecolors="black", linewidths=0.6, zorder=6)
-            axes.set_title(f"{title}: cost {plan.cost:.0f}")
+            new = Rectangle(tuple(low), *(high - low), fill=False, hatch="//////", linewidth=0.8, zorder=3)
+            axes.add_patch(new).set_label("new wall")
+            stops = np.array([walk[0], *plan.points])
+            axes.plot(*stops.T, "o-", color=VERMILLION, linewidth=1.2, markersize=2.5, zorder=4, label="plan")
+            axes.plot(*walk.T, color=BLUE, linewidth=1.0, zorder=5, label="walk")
+            draw_points(axes, walk[0], 40, BLUE, zorder=6, label="start")
+            draw_points(axes, stops[-1], 110, GREEN, zorder=6, marker="*", label="goal")
+            axes.set_title(title)
+            axes.label_outer()
+        draw_legend(figure)
 
 
 def walled_off(args: argparse.Namespace) -> None:
@@ -132,29 +144,35 @@ def walled_off(args: argparse.Namespace) -> None:
     model.set_planning(patience=None)
     observation, _ = walled[0].reset(seed=args.seed)
     start, goal = observation["achieved_goal"], observation["desired_goal"]
-    plans = {"as trained": model.plan(start, goal)}
+    trusted = model.plan(start, goal)
     results = {"no wall": walk(before), "walled off, untold": walk(walled)}
 
     wall = cell_box(walled[0], cell)
     handle = model.planner.block(box=wall)
-    plans["told of the wall"] = model.plan(start, goal)
+    told = model.plan(start, goal)
     results["walled off, told"] = walk(walled)
     model.planner.unblock(handle)
 
     model.set_planning(patience=args.patience)
-    results[f"walled off, untold, patience {args.patience}"] = walk(walled)
+    patient = f"walled off, untold, patience {args.patience}"
+    results[patient] = walk(walled)
+    found_out = model.plan(start, goal)
     results["walled off, found out before"] = walk(walled)
-    plans["found out"] = model.plan(start, goal)
 
     rows = [
         (name, f"{reached.sum()} of {len(reached)}", f"{steps[reached].mean():.0f}" if reached.any() else "")
-        for name, (reached, steps) in results.items()
+        for name, (reached, steps, _) in results.items()
     ]
     print_table(f"{args.env}, wall at row {cell[0]}, column {cell[1]}", ("", "reached", "steps"), rows)
     if args.plot is not None:
         maze = MazeGeometry.of_env(walled[0])
         assert maze is not None
-        draw_plans(args.plot, model, plans, start, maze, wall)
+        plans = {"walled off, untold": trusted, "walled off, told": told, patient: found_out}
+        panels = {
+            f"{name.removeprefix('walled off, ')}: {results[name].describe_first()}": (plan, results[name].first)
+            for name, plan in plans.items()
+        }
+        draw_walks(args.plot, model, panels, maze, wall)
     for env in [*walled, *before]:
         env.close()
 
@@ -172,7 +190,7 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument("--patience", type=int, default=20, help="steps without progress (default: %(default)s)")
     parser.add_argument("--deterministic", action="store_true", help="mean actions instead of sampled ones")
     parser.add_argument("--seed", type=int, default=0, help="of the episodes (default: %(default)s)")
-    parser.add_argument("--plot", type=Path, metavar="FILE", help="draw the plans before, told and found out")
+    parser.add_argument("--plot", type=Path, metavar="FILE", help="draw plans and walks: untold, told and finding out")
     return parser
 
 

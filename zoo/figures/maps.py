@@ -20,6 +20,7 @@ from zoo.figures.canvas import (
     BLUE,
     COLOURS,
     GREEN,
+    KEYPOINT,
     VERMILLION,
     WALL,
     Bounds,
@@ -167,10 +168,15 @@ def draw_plan(
         draw_legend(figure)
 
 
+def count_hops(plan: Plan) -> str:
+    """How many hops a plan has, in words."""
+    return "1 hop" if len(plan.nodes) == 1 else f"{len(plan.nodes)} hops"
+
+
 def _describe_plan(plan: Plan, max_hop: float) -> str:
     if np.isinf(plan.cost):
         return "no route"
-    hops = f"{len(plan.nodes)} hop{'s' * (len(plan.nodes) != 1)}, cost {plan.cost:.0f}"
+    hops = f"{count_hops(plan)}, cost {plan.cost:.0f}"
     return f"{hops} (no route with hops of at most {max_hop:g} steps)" if plan.fallback else hops
 
 
@@ -276,7 +282,7 @@ def draw_backdrop(axes: Axes, learned: LearnedMap | None, bounds: Bounds, maze: 
     draw_walls(axes, maze)
     set_up_axes(axes, bounds, maze)
     if learned is not None:
-        draw_points(axes, in_plane(learned.keypoints), 5, "#888888", zorder=3, linewidths=0, label="keypoint")
+        draw_points(axes, in_plane(learned.keypoints), 8, KEYPOINT, zorder=3, linewidths=0, label="keypoint")
 
 
 def _draw_reachability(

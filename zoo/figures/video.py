@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING, Any
 import matplotlib
 import numpy as np
 from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
+from PIL import Image
 
-from zoo.figures.canvas import BLUE, GREEN, STYLE, VERMILLION
+from zoo.figures.canvas import BLUE, COLOURS, GREEN, KEYPOINT, STYLE, VERMILLION, WALL
 from zoo.figures.learned_map import LearnedMap, in_plane
-from zoo.figures.maps import draw_backdrop, map_bounds
+from zoo.figures.maps import count_hops, draw_backdrop, map_bounds
 
 if TYPE_CHECKING:
     from zoo.figures.maze_geometry import MazeGeometry
@@ -22,6 +24,8 @@ if TYPE_CHECKING:
 
 SUFFIXES = (".mp4", ".gif")
 DPI = 120
+TRAIL = COLOURS[5]
+N_GREYS, N_SHADES = 16, 8  # of the ground, and of each colour on it: fewer than a GIF's 256
 BLOCK = 16  # video encoders want sides that are multiples of this
 
 
@@ -34,13 +38,53 @@ def check_video(path: Path) -> None:
     """
     if path.suffix.lower() not in SUFFIXES:
         raise ValueError(f"cannot write {path}: a video's name must end in {' or '.join(SUFFIXES)}")
-    try:
-        import imageio  # noqa: F401
-
-        if path.suffix.lower() == ".mp4":
+    if path.suffix.lower() == ".mp4":
+        try:
+            import imageio  # noqa: F401
             import imageio_ffmpeg  # noqa: F401
-    except ImportError as error:
-        raise ImportError("videos need `pip install imageio imageio-ffmpeg`") from error
+        except ImportError as error:
+            raise ImportError("an .mp4 needs `pip install imageio imageio-ffmpeg`; a .gif needs neither") from error
+
+
+class GifWriter:
+    """
+    Frames in the few colours that are drawn with, so that what stays the same from frame to frame takes no room.
+
+    :param path: file to write when it is closed
+    :param fps: frames a second
+    """
+
+    def __init__(self, path: Path, fps: int) -> None:
+        self._path, self._fps = path, fps
+        self._frames: list[Image.Image] = []
+        self._palette = Image.new("P", (1, 1))
+        self._palette.putpalette(_palette())
+
+    def append_data(self, frame: np.ndarray) -> None:
+        """
+        Add a frame.
+
+        :param frame: ``[height, width, 3]``
+        """
+        image = Image.fromarray(frame)
+        self._frames.append(image.quantize(palette=self._palette, dither=Image.Dither.NONE))
+
+    def close(self) -> None:
+        """Write the file, to be shown for ever."""
+        if self._frames:
+            first, *others = self._frames
+            duration = max(10 * round(100 / self._fps), 20)  # milliseconds; less than 20 and browsers take 100
+            first.save(self._path, "GIF", save_all=True, append_images=others, duration=duration, loop=0)
+
+
+def _palette() -> list[int]:
+    """Red, green and blue of every colour in a video, and of the edges between them and what is behind."""
+    grounds = [np.array(to_rgb(colour)) for colour in ("white", WALL)]
+    shades = [np.linspace(*grounds, N_GREYS)]
+    for colour in (BLUE, TRAIL, VERMILLION, GREEN, KEYPOINT, "black"):
+        for ground in grounds:
+            shades.append(np.linspace(np.array(to_rgb(colour)), ground, N_SHADES, endpoint=False))
+    return (255 * np.concatenate(shades)).round().astype(int).ravel().tolist()
 
 
 class MapVideo:
@@ -69,12 +113,13 @@ class MapVideo:
             draw_backdrop(axes, learned, bounds, maze)
             axes.set_axis_off()
             self._lines = {
-                "trail": axes.plot([], [], color=BLUE, linewidth=1.0, alpha=0.6)[0],
-                "plan": axes.plot([], [], "o--", color=VERMILLION, linewidth=1.0, markersize=3)[0],
-                "target": axes.plot([], [], "o", color=VERMILLION, markersize=9, fillstyle="none", mew=1.8)[0],
-                "goal": axes.plot([], [], "*", color=GREEN, markersize=13, mec="black", mew=0.6)[0],
-                "agent": axes.plot([], [], "o", color=BLUE, markersize=7, mec="black", mew=0.6)[0],
+                "trail": axes.plot([], [], color=TRAIL, linewidth=1.8)[0],
+                "plan": axes.plot([], [], "o-", color=VERMILLION, linewidth=1.2, markersize=4, label="plan")[0],
+                "target": axes.plot([], [], "o", color=VERMILLION, markersize=10, fillstyle="none", mew=1.8)[0],
+                "goal": axes.plot([], [], "*", color=GREEN, markersize=14, mec="black", mew=0.6, label="goal")[0],
+                "agent": axes.plot([], [], "o", color=BLUE, markersize=9, mec="black", mew=0.6, label="agent")[0],
             }
+            figure.legend(loc="upper right", ncols=4, handlelength=1.4, columnspacing=1.2)
             self._text = figure.text(0.02, 1.0 - 24 / pixels[1], "", va="center", fontsize=9)
             for artist in (*self._lines.values(), self._text):
                 artist.set_animated(True)
@@ -83,13 +128,14 @@ class MapVideo:
         self._background = self._canvas.copy_from_bbox(figure.bbox)
 
     def __enter__(self) -> MapVideo:
-        import imageio.v2 as imageio
-
-        options: dict[str, Any] = {"fps": self.fps}
-        if self.path.suffix.lower() == ".gif":
-            options = {"duration": 1000 / self.fps, "loop": 0}  # milliseconds a frame, for ever
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        self._writer = imageio.get_writer(self._temporary, mode="I", **options)
+        self._writer: Any
+        if self.path.suffix.lower() == ".gif":
+            self._writer = GifWriter(self._temporary, self.fps)
+        else:
+            import imageio.v2 as imageio
+
+            self._writer = imageio.get_writer(self._temporary, mode="I", fps=self.fps)
         return self
 
     def __exit__(
@@ -125,7 +171,7 @@ class MapVideo:
             self._lines["plan"].set_data(*np.concatenate([here, ahead]).T)
             self._lines["target"].set_data(*ahead[:1].T)
             cost = f"cost {plan.cost:.0f}" if np.isfinite(plan.cost) else "no way"
-            text = f"{text}, plan: {len(plan.nodes)} hops, {cost}"
+            text = f"{text}, plan: {count_hops(plan)}, {cost}"
         self._text.set_text(text)
         self._canvas.restore_region(self._background)
         for line in self._lines.values():

@@ -7,9 +7,11 @@ import re
 import numpy as np
 import pytest
 from stable_baselines3.common.env_checker import check_env
+from tiny_goal import tiny_model
 
 from wrappers import make_goal_env
 from zoo.examples import follow_keypoints, walled_off
+from zoo.figures.maze_geometry import MazeGeometry
 
 CELL = (8, 5)
 
@@ -45,6 +47,25 @@ def test_only_free_cells_of_ogbench_can_be_walled_off(env_id, cell, capsys):
     argv = ["--env", env_id, "--cell", *map(str, cell)]
     assert walled_off.main(argv) == 1
     assert "is no free cell" in capsys.readouterr().err
+
+
+def test_a_picture_shows_each_plan_with_its_walk_and_has_a_legend(tmp_path, monkeypatch):
+    figures = []
+    monkeypatch.setattr(walled_off, "draw_legend", lambda figure, columns: figures.append(figure))
+    model = tiny_model()
+    corners = {"walls": np.pad(np.zeros((1, 2), bool), 1, constant_values=True), "unit": 1.0, "first": (0.0, 0.0)}
+    maze = MazeGeometry(**corners, row_step=1.0, step=0.1, radius=0.1, tolerance=0.1)
+    walks = [np.array([[0.1, 0.1], [x, 0.5], [0.9, 0.9]], np.float32) for x in (0.3, 0.7)]
+    plan = model.plan(walks[0][0], walks[0][-1])
+    panels = dict(zip(("one", "other"), ((plan, walk) for walk in walks), strict=True))
+    walled_off.draw_walks(tmp_path / "walks.png", model, panels, maze, (np.zeros(2), np.ones(2)))
+    (figure,) = figures
+    for axes, title, walk in zip(figure.axes, panels, walks, strict=True):
+        lines = {line.get_label(): line.get_xydata() for line in axes.lines}
+        np.testing.assert_allclose(lines["walk"], walk)
+        np.testing.assert_allclose(lines["plan"], [walk[0], *plan.points], rtol=1e-6)
+        assert axes.get_title() == title
+        assert {"keypoint", "new wall", "plan", "walk", "start", "goal"} == set(axes.get_legend_handles_labels()[1])
 
 
 @pytest.mark.slow

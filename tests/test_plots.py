@@ -223,6 +223,24 @@ def test_curves_of_all_runs_of_an_env(tmp_path, figures):
     assert figures[1].axes[0].get_ylabel() == "train/loss"
 
 
+def test_success_stands_below_the_progress_of_the_maps_where_it_was_logged(tmp_path, figures):
+    def log(folder: Path, values: list[float]) -> None:
+        lines = [f"{100 * number},{value}" for number, value in enumerate(values)]
+        (folder / "progress.csv").write_text("\n".join(["time/total_timesteps,train/distance_per_step", *lines]))
+
+    log(run_folder(tmp_path, "with-map_1", [0.5, 1.0]), [0.1, 0.4, 0.8])
+    log(run_folder(tmp_path, "with-map_2", [0.5, 1.0]), [0.3, 0.6, 1.0])
+    run_folder(tmp_path, "without_1", [0.2])
+    command = ["curves", "-f", str(tmp_path), "--out", str(tmp_path / "curves.png"), "--env"]
+    assert main([*command, "with-map", "without"]) == 0
+    above, below = figures[0].axes
+    np.testing.assert_allclose(above.lines[0].get_xydata(), [[0, 0.2], [100, 0.5], [200, 0.9]])
+    assert len(below.lines) == 4 and above.lines[0].get_color() == below.lines[0].get_color()
+    assert "each step of the data" in above.get_ylabel() and "success" in below.get_ylabel()
+    assert main([*command, "without"]) == 0
+    assert len(figures[1].axes) == 1
+
+
 def test_curves_of_several_algorithms_are_told_apart(tmp_path):
     first = run_folder(tmp_path, "e_1", [0.1, 0.2])
     second = tmp_path / "gcbc" / "e_1"

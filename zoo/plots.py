@@ -81,9 +81,9 @@ def _coverage(args: argparse.Namespace) -> None:
 
 
 def _curves(args: argparse.Namespace) -> None:
-    from zoo.figures.curves import draw_curves
+    from zoo.figures.curves import SUCCESS, draw_curves
     from zoo.runs.folder import list_runs
-    from zoo.runs.learning_curves import read_groups
+    from zoo.runs.learning_curves import read_groups, read_map_progress
 
     folders: list[Path] = list(args.runs)
     for env_id in args.env:
@@ -94,7 +94,8 @@ def _curves(args: argparse.Namespace) -> None:
         folders += [folder for same_number in found.values() for folder in same_number]
     if not folders:
         raise ValueError("which runs? give their folders, or --env ID for all runs of an environment")
-    draw_curves(read_groups(folders, args.metric), args.out, args.metric)
+    maps = read_map_progress(folders) if args.metric in SUCCESS else None
+    draw_curves(read_groups(folders, args.metric), args.out, args.metric, maps)
 
 
 def _ends(args: argparse.Namespace) -> tuple[np.ndarray | None, np.ndarray | None]:
@@ -137,7 +138,7 @@ def build_parser() -> argparse.ArgumentParser:
     of_distance = figure("distance", _distance, "the learned distance to a goal from everywhere, as contours")
     of_compare = figure("compare", _compare, "the keypoints with and without the OOD barrier, side by side")
     of_coverage = figure("coverage", _coverage, "how often a dataset visits each place")
-    of_curves = figure("curves", _curves, "learning curves: mean and confidence band over runs")
+    of_curves = figure("curves", _curves, "learning curves of map and success: mean and confidence band over runs")
 
     for sub in (of_map, of_plan, of_distance, of_compare):
         add_agent_arguments(sub)

@@ -39,6 +39,7 @@ from proq_agent.proq.keypoints import (
     settle_keypoints,
 )
 from proq_agent.proq.map_goals import choose_on_map
+from proq_agent.proq.map_progress import distance_per_step
 from proq_agent.proq.markov import MAPS, choose_map
 from proq_agent.proq.objectives import Known, MapObjective, actor_objective, map_objective
 from proq_agent.proq.policies import ProQPolicy
@@ -349,6 +350,8 @@ class ProQ(OfflineAlgorithm):
             self.logger.record(f"train/{name}learning_rate", optimizer.param_groups[0]["lr"])
         for name, value in self.multipliers.metrics().items():
             self.logger.record(f"train/{name}", value.item())
+        assert self.dataset is not None
+        self.logger.record("train/distance_per_step", distance_per_step(self.policy, self.dataset))
         super().dump_logs()
 
     def _learned_values(self) -> dict[str, Any]:

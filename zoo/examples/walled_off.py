@@ -31,6 +31,7 @@ from zoo.figures.maze_geometry import MazeGeometry
 from zoo.runs.agents import AgentChoice
 
 Box = tuple[np.ndarray, np.ndarray]
+TITLE = 0.3  # inches that the second line of a title takes, and the legend
 
 
 def make_walled_env(env_id: str, cell: tuple[int, int], task: int | None = None) -> GoalDict:
@@ -118,7 +119,8 @@ def draw_walks(
     :param wall: the new one, hatched
     """
     low, high = wall
-    with saved_figure(path, *figure_size(maze.bounds, panels=len(panels))) as figure:
+    width, height = figure_size(maze.bounds, panels=len(panels))
+    with saved_figure(path, width, height + TITLE) as figure:
         for axes, (title, (plan, walk)) in zip(figure.subplots(1, len(panels)), panels.items(), strict=True):
             draw_backdrop(axes, LearnedMap(model), maze.bounds, maze)
             new = Rectangle(tuple(low), *(high - low), fill=False, hatch="//////", linewidth=0.8, zorder=3)
@@ -130,7 +132,7 @@ def draw_walks(
             draw_points(axes, stops[-1], 110, GREEN, zorder=6, marker="*", label="goal")
             axes.set_title(title)
             axes.label_outer()
-        draw_legend(figure)
+        draw_legend(figure, columns=6)
 
 
 def walled_off(args: argparse.Namespace) -> None:
@@ -169,7 +171,7 @@ def walled_off(args: argparse.Namespace) -> None:
         assert maze is not None
         plans = {"walled off, untold": trusted, "walled off, told": told, patient: found_out}
         panels = {
-            f"{name.removeprefix('walled off, ')}: {results[name].describe_first()}": (plan, results[name].first)
+            f"{name.removeprefix('walled off, ')}\n{results[name].describe_first()}": (plan, results[name].first)
             for name, plan in plans.items()
         }
         draw_walks(args.plot, model, panels, maze, wall)

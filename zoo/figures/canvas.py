@@ -146,12 +146,12 @@ def draw_colour_bar(axes: Axes, mappable: ScalarMappable, label: str, ticks: For
     axes.figure.colorbar(mappable, cax=axes.inset_axes((1.03, 0.0, 0.035, 1.0)), label=label, format=ticks)
 
 
-def draw_legend(figure: Figure) -> None:
+def draw_legend(figure: Figure, columns: int = 4) -> None:
     """Below the figure, what is labelled in any of its panels, each label once."""
     found = [axes.get_legend_handles_labels() for axes in figure.axes]
     handles = {label: handle for handles, labels in found for handle, label in zip(handles, labels, strict=True)}
     figure.legend(
-        list(handles.values()), list(handles), loc="outside lower center", ncols=4, handlelength=1.4,
+        list(handles.values()), list(handles), loc="outside lower center", ncols=columns, handlelength=1.4,
         columnspacing=1.2, handler_map={Circle: HandlerPatch(_legend_circle)},
     )  # fmt: skip
 

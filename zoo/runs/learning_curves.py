@@ -5,13 +5,14 @@ from __future__ import annotations
 import csv
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
 
 from proq_agent.common.errors import within
 from proq_agent.common.npz import read_npz
-from zoo.figures.curves import SUCCESS, Curve
+from zoo.figures.curves import MAP_PROGRESS, SUCCESS, Curve
 from zoo.runs.folder import run_in, split_name
 
 STEPS = "time/total_timesteps"  # a column of progress.csv
@@ -25,12 +26,32 @@ def read_groups(folders: Sequence[Path], metric: str = "success") -> dict[str, l
     :param metric: see :func:`read_curve`
     :return: by environment, and where the runs are of several algorithms by these too
     """
+    return {name: read_trainings(same, metric) for name, same in _grouped(folders).items()}
+
+
+def read_map_progress(folders: Sequence[Path]) -> dict[str, list[Curve]]:
+    """
+    Read how the maps of runs came along, of those groups in which every run has a record of it.
+
+    :param folders: of the runs
+    :return: as :func:`read_groups`, but groups may be missing
+    """
+    found = {}
+    for name, same in _grouped(folders).items():
+        with suppress(ValueError):
+            for folder in same:
+                read_curve(folder, MAP_PROGRESS)
+            found[name] = read_trainings(same, MAP_PROGRESS)
+    return found
+
+
+def _grouped(folders: Sequence[Path]) -> dict[str, list[Path]]:
     algos = {folder: folder.resolve().parent.name for folder in folders}
     groups: dict[str, list[Path]] = {}
     for folder in folders:
         name = split_name(folder.resolve().name)[0]
         groups.setdefault(f"{algos[folder]}, {name}" if len({*algos.values()}) > 1 else name, []).append(folder)
-    return {name: read_trainings(same, metric) for name, same in groups.items()}
+    return groups
 
 
 def read_curve(folder: Path, metric: str = "success") -> Curve:

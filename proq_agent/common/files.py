@@ -52,6 +52,12 @@ def atomic_file(path: Path) -> Iterator[BinaryIO]:
             os.close(folder)
 
 
+def write_text(path: Path, text: str) -> None:
+    """Write a file of text with :func:`atomic_file`."""
+    with atomic_file(path) as file:
+        file.write(text.encode())
+
+
 def remove_abandoned(folder: Path, name: str = "*") -> None:
     """
     Remove what writers that were killed have left in a folder. A file that is being written is locked, and stays.

@@ -9,9 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch as th
 
-from proq_agent.common.files import atomic_file
+from proq_agent.common.files import write_text
 from proq_agent.common.settings import to_dict
 from proq_agent.common.spaces import GOAL_KEYS
 from proq_agent.planning.closures import Box
@@ -51,10 +50,10 @@ def export_agent(agent: Any, folder: str | Path, boxes: Sequence[Box] = ()) -> N
         description |= describe_map(agent) | {"blocked_boxes": corners}
         for source in files("zoo").joinpath("portable").iterdir():
             if source.name.endswith(".py") and source.name != "__init__.py":
-                # They lie side by side there.
-                _write(folder / source.name, source.read_text(encoding="utf-8").replace("from zoo.portable.", "from "))
+                text = source.read_text(encoding="utf-8")
+                write_text(folder / source.name, text.replace("from zoo.portable.", "from "))  # side by side there
     description["examples"] = examples(agent)
-    _write(folder / "agent.json", json.dumps(description, allow_nan=False))
+    write_text(folder / "agent.json", json.dumps(description, allow_nan=False))
 
 
 def describe(agent: Any) -> dict[str, Any]:
@@ -64,7 +63,7 @@ def describe(agent: Any) -> dict[str, Any]:
         "format": FORMAT,
         "algorithm": type(agent).__name__,
         "normalisation": {key: {"mean": mean[key].tolist(), "std": std[key].tolist()} for key in mean},
-        "action": {"low": agent.action_space.low.tolist(), "high": agent.action_space.high.tolist()},  # type: ignore
+        "action": {"low": agent.action_space.low.tolist(), "high": agent.action_space.high.tolist()},
     }
 
 
@@ -132,23 +131,18 @@ def examples(agent: Any) -> list[dict[str, Any]]:
 
 
 def _statistics(agent: Any) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
-    policy: Any = agent.policy
+    """Means and standard deviations of what an agent sees."""
+    policy = agent.policy
     if has_map(agent):
-        scalers = policy.observation_scaler, policy.goal_scaler
+        observation, goal = policy.observation_scaler, policy.goal_scaler
     else:
-        scalers = policy.observation_features[0], policy.goal_features[0]
-    of = dict(zip(GOAL_KEYS, (scalers[0], scalers[1], scalers[1]), strict=True))
-    return tuple({key: _array(getattr(scaler, name)) for key, scaler in of.items()} for name in ("mean", "std"))  # type: ignore[return-value]
-
-
-def _array(tensor: th.Tensor) -> np.ndarray:
-    return tensor.numpy().astype(np.float64)
+        observation, goal = policy.observation_features[0], policy.goal_features[0]
+    of = dict(zip(GOAL_KEYS, (observation, goal, goal), strict=True))
+    mean = {key: scaler.mean.double().numpy() for key, scaler in of.items()}
+    return mean, {key: scaler.std.double().numpy() for key, scaler in of.items()}
 
 
 def _plain(array: np.ndarray) -> Any:
-    return np.where(np.isfinite(array), array, None).tolist() if array.dtype.kind == "f" else array.tolist()
-
-
-def _write(path: Path, text: str) -> None:
-    with atomic_file(path) as file:
-        file.write(text.encode())
+    plain = array.astype(object)
+    plain[~np.isfinite(array)] = None
+    return plain.tolist()

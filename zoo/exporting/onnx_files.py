@@ -86,7 +86,7 @@ def _write(path: Path, module: nn.Module, inputs: dict[str, int], output: str) -
         th.onnx.export(
             module,
             examples,
-            file,
+            file.name,
             input_names=list(inputs),
             output_names=[output],
             dynamic_axes=batch,

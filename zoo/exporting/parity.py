@@ -43,7 +43,7 @@ def compare(agent: Any, folder: Path, n: int = 1000, seed: int = 0) -> Parity:
         targets = agent.navigator.decide(batch["achieved_goal"], batch["desired_goal"])[0].hops.target
         nodes = [runtime.decide(observation)[0] for observation in seen]
         actions = [runtime.act(*each) for each in zip(seen, nodes, strict=True)]
-        other_targets = np.count_nonzero(nodes != targets)
+        other_targets = int(np.count_nonzero(nodes != targets))
     else:
         actions = [*map(Networks(folder, {}).act, seen)]
     return Parity(n, other_targets, float(np.abs(np.array(actions) - expected).max()))

@@ -55,8 +55,8 @@ class Closures:
     def block(self, low: Any, high: Any) -> int:
         """Close a box with the nodes in it, and all hops that lead through it, straight or, as d tells, bent."""
         low, high = np.array(low, dtype=float), np.array(high, dtype=float)
-        corners = np.clip([low, high], self.points.min(axis=0), self.points.max(axis=0))
-        samples = np.random.default_rng(0).uniform(*corners, (N_SAMPLES, len(low)))
+        from_, to = np.clip([low, high], self.points.min(axis=0), self.points.max(axis=0))
+        samples = np.random.default_rng(0).uniform(from_, to, (N_SAMPLES, len(low)))
         places = np.append(self.points, samples, axis=0)
         places = places[crosses(low, high, places, places)]
         places = self.networks.embed(places[self.networks.reachable(places)][:MAX_PLACES])

@@ -107,13 +107,17 @@ class Runtime:
     def known(self, goal: np.ndarray) -> Goal:
         """What is known of a goal; computed when it is new, or something else is closed."""
         if self.goal is None or (self.goal.points[-1] != goal).any():
-            networks, closures = self.networks, self.closures
-            nodes, place = closures.embeddings, networks.embed(goal[None])
-            ahead, snags = closures.ahead(place), closures.snags
-            to_goal = networks.distances(nodes, place)[:, 0]
-            routes = self._routes(goal, *closures.passable(to_goal, self.points, goal, snags.leaving, *ahead))
-            seen = (np.append(*pair, axis=1) for pair in zip((snags.onward, snags.towards), ahead, strict=True))
-            self.goal = Goal(np.append(self.points, goal[None], axis=0), np.append(nodes, place, axis=0), *seen, routes)
+            place, closures = self.networks.embed(goal[None]), self.closures
+            onward, towards = closures.ahead(place)
+            to_goal = self.networks.distances(closures.embeddings, place)[:, 0]
+            last_hops = closures.passable(to_goal, self.points, goal, closures.snags.leaving, onward, towards)
+            self.goal = Goal(
+                np.append(self.points, goal[None], axis=0),
+                np.append(closures.embeddings, place, axis=0),
+                np.append(closures.snags.onward, onward, axis=1),
+                np.append(closures.snags.towards, towards, axis=1),
+                self._routes(goal, *last_hops),
+            )
         return self.goal
 
     def _routes(self, goal: np.ndarray, to_goal: np.ndarray, penalties: np.ndarray) -> Routes:

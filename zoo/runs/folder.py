@@ -33,7 +33,7 @@ import torch as th
 import yaml
 
 from proq_agent.common.errors import within
-from proq_agent.common.files import atomic_file, env_name, remove_abandoned
+from proq_agent.common.files import env_name, remove_abandoned, write_text
 from zoo.plain_yaml import read_yaml
 
 # Of what is read again; the rest of config.yml is for people.
@@ -83,12 +83,12 @@ class RunFolder:
     def write_command(self, command: Sequence[str], args: dict[str, Any]) -> None:
         """Write ``command.txt`` and ``args.yml``."""
         plain = {key: str(value) if isinstance(value, Path) else value for key, value in args.items()}
-        _write(self.config.with_name("command.txt"), shlex.join(command) + "\n")
-        _write(self.config.with_name("args.yml"), yaml.safe_dump(plain))
+        write_text(self.config.with_name("command.txt"), shlex.join(command) + "\n")
+        write_text(self.config.with_name("args.yml"), yaml.safe_dump(plain))
 
     def write_config(self, config: dict[str, Any]) -> None:
         """Write ``config.yml``; an earlier one is replaced at once."""
-        _write(self.config, yaml.safe_dump(config, sort_keys=False))
+        write_text(self.config, yaml.safe_dump(config, sort_keys=False))
 
     def read_config(self) -> dict[str, Any]:
         """
@@ -115,11 +115,6 @@ class RunFolder:
     def remove(self) -> None:
         """Remove the folder with all that is in it."""
         shutil.rmtree(self.path, ignore_errors=True)
-
-
-def _write(path: Path, text: str) -> None:
-    with atomic_file(path) as file:
-        file.write(text.encode())
 
 
 def check_folder(path: Path) -> None:

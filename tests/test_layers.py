@@ -24,6 +24,8 @@ COMMANDS = (
     "expert",
     "explore",
     "export",
+    *("train", "enjoy", "benchmark", "optimize", "plots", "generate", "bench", "expert"),
+    *("export", "push_to_hub", "load_from_hub"),
 )
 LONGEST_CHAIN = 8  # modules
 # From the bottom to the top, where the longest prefix counts. Modules of a layer may import each other, without cycles.

@@ -54,7 +54,7 @@ class AgentChoice:
         :param env: if given, the agent's spaces must be those of this environment
         :raises ValueError: if there is no such agent, or it is one for another environment
         """
-        path = self.file or self._in_run()
+        path = self.path()
         if path is not None:
             if self.env is not None:
                 check_environment(path, self.env)
@@ -68,8 +68,14 @@ class AgentChoice:
             )
         return agent
 
-    def _in_run(self) -> Path | None:
-        """The file in the run's folder; None if nobody asked for a certain one and there is no run."""
+    def path(self) -> Path | None:
+        """
+        The agent's file; None if nobody asked for a certain one and there is no run.
+
+        :raises ValueError: if there is no such agent
+        """
+        if self.file is not None:
+            return self.file
         if self.env is None:
             raise ValueError("which agent? give --env ID or --agent FILE")
         any_will_do = not (self.exp_id or self.best or self.checkpoint is not None or self.last_checkpoint)

@@ -16,7 +16,7 @@ import pytest
 from explore_client import Client, serving
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tiny_goal import TINY, tiny_arrays, tiny_model
+from tiny_goal import TINY, tiny_arrays
 
 from proq_agent import GCBC, GoalDataset, ProQ
 from proq_agent.planning.regions import crosses_box
@@ -35,15 +35,17 @@ WALL = [0, 1, 5.8, 6.2, 8.8, 9.2]  # a block on the way; there is another one
 
 @pytest.fixture(scope="module")
 def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
-    """Agents of a maze, of one with portals, of a world with three goal dimensions, and one without a world."""
+    """Agents of a maze, of one with portals, of a world with three goal dimensions, and of a line without a world."""
     folder = tmp_path_factory.mktemp("agents")
     with make_task_env(DRONE) as env:
         spaces = {"observation_space": env.observation_space, "action_space": env.action_space}
     states, actions = (np.random.default_rng(0).uniform(-1.0, 1.0, (60, n)) for n in (9, 3))
     logs = GoalDataset(states, actions, np.arange(60) % 20 == 19, states[:, :3])
     ProQ(dataset=logs, stochastic="ignore", seed=0, device="cpu", **spaces, **TINY).save(folder / "drone.zip")
-    tiny_model(stochastic="ignore").save(folder / "alone.zip")
-    np.savez(folder / "data.npz", **tiny_arrays())  # type: ignore[arg-type]
+    arrays = tiny_arrays()
+    line = GoalDataset(**arrays, achieved_goals=arrays["observations"][:, :1])
+    ProQ(dataset=line, stochastic="ignore", seed=0, device="cpu", **TINY).save(folder / "alone.zip")
+    np.savez(folder / "data.npz", **arrays, achieved_goals=line.achieved_goals.numpy())  # type: ignore[arg-type]
     choices = [
         AgentChoice(env, file=file, device="cpu")
         for env, file in (
@@ -214,8 +216,10 @@ def test_two_of_three_goal_dimensions_can_be_chosen(client: Client) -> None:
 
 
 def test_an_agent_without_a_world_plans_but_does_not_walk(client: Client) -> None:
-    assert client.ask("map", agent=ALONE)["acts"] is False
-    assert client.ask("plan", agent=ALONE, start=[0.1, 0.1], goal=[0.9, 0.9])["hops"] >= 1
+    found = client.ask("map", agent=ALONE)
+    assert found["acts"] is False and found["goal_dim"] == 1
+    plan = client.ask("plan", agent=ALONE, start=[0.1, 0.02], goal=[0.9], blocks=[[0, 1, 0.4, -1.0, 0.5, 1.0]])
+    assert plan["start"] == [0.1] and plan["hops"] >= 1
     question = {"agent": ALONE, "start": START, "goal": START, "deterministic": True, "seed": 0, "rate": 100}
     status, answer = client.post("walk", json.dumps(question).encode())
     assert status == 400 and "--env" in answer["error"]

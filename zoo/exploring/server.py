@@ -127,7 +127,7 @@ class ExploreServer(ThreadingHTTPServer):
 class _Handler(BaseHTTPRequestHandler):
     server: ExploreServer
     protocol_version = "HTTP/1.1"
-    timeout: ClassVar[float | None] = 60.0  # type: ignore[assignment]
+    timeout: ClassVar[float | None] = 60.0
     disable_nagle_algorithm = True
 
     def do_GET(self) -> None:

@@ -78,7 +78,8 @@ def walk(
         yield {"kind": "begin", "start": here, "goal": goal}
         begun, progress, steps, success, done = time.monotonic(), None, 0, False, False
         while not done:
-            points, happened = [], []
+            points: list[np.ndarray] = []
+            happened: list[str] = []
             while not done and len(points) < per_frame:
                 version = navigator.planner.version
                 decision, progress = navigator.decide(here[None], goal[None], progress)

@@ -1,12 +1,14 @@
-// One map: draws what the server says of an agent as SVG, and tells what was pointed at.
-const WIDTH = 1000; // of the whole map, in units of the picture
+// One map: draws what the server says of an agent as SVG, and says in words what is under the pointer.
+import { Gestures } from "./gestures.js";
+
+export const WIDTH = 1000; // of the whole map, in units of the picture
 const number = (value, digits = 0) => (value === null || value === undefined ? "?" : value.toFixed(digits));
 
 export class MapPanel {
   constructor(name, style, actions) {
     this.name = name;
     this.style = style;
-    this.actions = actions; // {point(panel, xy), block(box), move(what, xy), viewed(view)}
+    this.actions = actions; // what to do when something was pointed at: point, move, block, view
     this.plan = this.field = this.density = this.walk = this.hovered = null;
     this.root = document.createElement("article");
     this.root.className = "panel";
@@ -16,9 +18,8 @@ export class MapPanel {
       <div class="under"><p class="here" aria-live="polite"></p><span class="legend"></span></div><dl class="facts"></dl><p class="says" aria-live="polite"></p>`;
     this.part("h2").textContent = name;
     this.svg = this.part("svg");
-    this.pointers = new Map();
-    this.cursor = null;
-    this.listen();
+    this.cursor = null; // where the keys point to
+    this.gestures = new Gestures(this);
   }
 
   part(selector) { return this.root.querySelector(selector); }
@@ -128,7 +129,7 @@ export class MapPanel {
       });
     });
     for (const block of state.blocks) parts.push(this.blockTag(block, p));
-    if (this.drawn) parts.push(this.boxTag(this.onPage(this.drawn[0]), this.onPage(this.drawn[1]), p));
+    if (this.gestures.box) parts.push(this.boxTag(...this.gestures.box.map((corner) => this.onPage(corner)), p));
     if (layers.has("keypoints")) {
       const dots = spots.map(([x, y], i) => `<circle cx="${x}" cy="${y}" r="${3.4 * p}" ${map.barred[i] ? `fill="#fff"` : ""}/>`);
       parts.push(`<g fill="${colours.keypoint}" stroke="#222" stroke-width="${0.7 * p}">${dots.join("")}</g>`);
@@ -203,7 +204,7 @@ export class MapPanel {
     root.dataset.key = key;
     root.innerHTML = "";
     if (!data) return;
-    const ends = kind === "data" ? [1, Math.round(10 ** data.high)] : [data.low, data.high].map((v) => Number(v.toFixed(0)));
+    const ends = kind === "data" ? [1, Math.round(10 ** data.high)] : [data.low, data.high].map((v) => number(v, v && v < 10 ? 1 : 0));
     const canvas = document.createElement("canvas");
     [canvas.width, canvas.height] = [ramp.length, 1];
     ramp.forEach((colour, i) => { const c = canvas.getContext("2d"); c.fillStyle = colour; c.fillRect(i, 0, 1, 1); });
@@ -261,90 +262,5 @@ export class MapPanel {
     this.hovered = near[1];
     this.describe(plane);
     if (changed) this.draw(this.state);
-  }
-
-  // ------------------------------------------------------------------------------------------------- pointing
-  place(event) { // of an event, in units of the picture
-    const point = new DOMPoint(event.clientX, event.clientY).matrixTransform(this.svg.getScreenCTM().inverse());
-    return [point.x, point.y];
-  }
-
-  zoom(factor, centre = [this.view[0] + this.view[2] / 2, this.view[1] + this.view[3] / 2]) {
-    const [x, y, w] = this.view, size = Math.min(Math.max(w * factor, WIDTH / 40), WIDTH * 1.5), f = size / w;
-    this.actions.viewed([centre[0] - (centre[0] - x) * f, centre[1] - (centre[1] - y) * f, size, this.view[3] * f]);
-  }
-
-  listen() {
-    const svg = this.svg;
-    svg.addEventListener("wheel", (event) => {
-      event.preventDefault();
-      this.zoom(Math.exp(Math.sign(event.deltaY) * 0.15), this.place(event));
-    }, { passive: false });
-    svg.addEventListener("pointerdown", (event) => {
-      if (event.button || !this.map) return;
-      svg.setPointerCapture(event.pointerId);
-      this.pointers.set(event.pointerId, [event.clientX, event.clientY]);
-      const at = this.place(event), near = (goal) => goal && Math.hypot(...this.at(goal).map((v, i) => v - at[i])) < 13 * this.pixel;
-      const what = ["start", "goal"].find((name) => near(this.state[name]));
-      const kind = this.state.tool === "block" || event.shiftKey ? "block" : what ? "move" : "pan";
-      this.gesture = { kind, what, at, moved: false, view: this.view, client: [event.clientX, event.clientY] };
-    });
-    svg.addEventListener("pointermove", (event) => {
-      if (!this.map) return;
-      const gesture = this.gesture, known = this.pointers.get(event.pointerId);
-      if (!known || !gesture) { this.cursor = null; this.hover(this.toPlane(this.place(event))); return; }
-      const pinch = this.pointers.size === 2 && this.spread();
-      this.pointers.set(event.pointerId, [event.clientX, event.clientY]);
-      if (pinch) { gesture.kind = "pinch"; gesture.moved = true; this.zoom(pinch / this.spread()); return; }
-      const drift = [event.clientX - gesture.client[0], event.clientY - gesture.client[1]];
-      if (!gesture.moved && Math.hypot(...drift) < 5) return;
-      gesture.moved = true;
-      if (gesture.kind === "pan") {
-        const [x, y, w, h] = gesture.view;
-        this.actions.viewed([x - drift[0] * this.pixel, y - drift[1] * this.pixel, w, h]);
-      } else if (gesture.kind === "move") this.actions.move(gesture.what, this.toPlane(this.place(event)));
-      else if (gesture.kind === "block") {
-        this.drawn = [this.toPlane(gesture.at), this.toPlane(this.place(event))];
-        this.draw(this.state);
-      }
-    });
-    const end = (event) => {
-      const gesture = this.gesture;
-      this.pointers.delete(event.pointerId);
-      if (!gesture || this.pointers.size) return;
-      this.gesture = null;
-      const drawn = this.drawn;
-      this.drawn = null;
-      if (event.type === "pointercancel") return;
-      if (drawn) this.actions.block(drawn);
-      else if (!gesture.moved) this.actions.point(this, this.toPlane(gesture.at));
-    };
-    svg.addEventListener("pointerup", end);
-    svg.addEventListener("pointercancel", end);
-    svg.addEventListener("blur", () => this.map && this.draw(this.state));
-    svg.addEventListener("keydown", (event) => this.key(event));
-  }
-
-  spread() {
-    const [[a, b], [c, d]] = [...this.pointers.values()];
-    return Math.hypot(a - c, b - d);
-  }
-
-  key(event) {
-    const step = (event.shiftKey ? 60 : 12) * this.pixel;
-    const arrows = { ArrowLeft: [-step, 0], ArrowRight: [step, 0], ArrowUp: [0, -step], ArrowDown: [0, step] };
-    const [x, y, w, h] = this.view, at = this.cursor ? this.onPage(this.cursor) : [x + w / 2, y + h / 2];
-    if (arrows[event.key]) this.cursor = this.toPlane(at.map((v, i) => v + arrows[event.key][i]));
-    else if (event.key === "Enter") this.actions.point(this, this.toPlane(at));
-    else if (event.key.toLowerCase() === "n") {
-      const n = this.map.keypoints.length, next = (this.hovered ?? (event.shiftKey ? 0 : -1)) + (event.shiftKey ? -1 : 1);
-      this.cursor = this.inPlane(this.map.keypoints[(next + n) % n]);
-    } else if ("+=".includes(event.key)) this.zoom(0.8, at);
-    else if (event.key === "-") this.zoom(1.25, at);
-    else if (event.key === "0") this.actions.viewed(null);
-    else return;
-    event.preventDefault();
-    if (this.cursor) this.hover(this.cursor);
-    this.draw(this.state);
   }
 }

@@ -2,8 +2,9 @@
 import { MapPanel } from "./map.js";
 
 const $ = (id) => document.getElementById(id);
+const BACKGROUNDS = ["psi", "data", "from", "to", "none"], LAYERS = "walls,keypoints,chance,plan";
 const state = { agent: "", compare: "", axes: [0, 1], start: null, goal: null, blocks: [], tool: "start", view: null,
-  background: "psi", layers: new Set(["walls", "keypoints", "chance", "plan"]), task: null, seed: 0, corner: null };
+  background: "psi", layers: new Set(), task: null, seed: 0, corner: null };
 let about, panels = [], walking = null;
 
 // ---------------------------------------------------------------------------------------------------- the server
@@ -52,7 +53,7 @@ function writeAddress() {
   put("goal", numbers(state.goal));
   put("blocks", state.blocks.map(numbers).join(";"));
   put("background", state.background !== "psi" && state.background);
-  put("layers", [...state.layers].join());
+  put("layers", [...state.layers].join() || "none");
   put("view", numbers(state.view));
   put("task", state.task !== null && String(state.task));
   put("seed", state.seed && String(state.seed));
@@ -71,8 +72,8 @@ function readAddress() {
   state.axes = numbers(words.get("axes"), [2]) || [0, 1];
   [state.start, state.goal] = [numbers(words.get("start")), numbers(words.get("goal"))];
   state.blocks = (words.get("blocks") || "").split(";").map((text) => numbers(text, [6])).filter(Boolean);
-  if (["psi", "data", "from", "to", "none"].includes(words.get("background"))) state.background = words.get("background");
-  if (words.has("layers")) state.layers = new Set(words.get("layers").split(","));
+  state.background = BACKGROUNDS.includes(words.get("background")) ? words.get("background") : "psi";
+  state.layers = new Set((words.get("layers") ?? LAYERS).split(","));
   state.view = numbers(words.get("view"), [4]);
   state.task = numbers(words.get("task"), [1])?.[0] ?? null;
   state.seed = Math.abs(Math.trunc(numbers(words.get("seed"), [1])?.[0] ?? 0)) % 2 ** 31;
@@ -85,8 +86,9 @@ const where = (panel) => ({ agent: panel.name, axes: state.axes });
 async function open() {
   stop();
   status("Loading…");
-  panels = [state.agent, state.compare].filter(Boolean).map((name) => new MapPanel(name, about, actions));
+  const opened = panels = [state.agent, state.compare].filter(Boolean).map((name) => new MapPanel(name, about, actions));
   await Promise.all(panels.map(async (panel) => panel.setMap(await ask("map", where(panel)))));
+  if (panels !== opened) return; // somebody could not wait
   $("panels").replaceChildren(...panels.map((panel) => panel.root));
   const { goal_dim: dim, tasks, acts } = panels[0].map;
   if (state.start && ![2, dim].includes(state.start.length)) state.start = state.goal = null;
@@ -118,7 +120,10 @@ function show() { // controls follow the state
 }
 
 function fill(select, options, value) {
-  select.replaceChildren(...options.map(([name, words]) => new Option(words, name)));
+  const before = [...select.options].map((option) => option.value);
+  if (!before.length || before.join() !== options.map(([name]) => name).join()) {
+    select.replaceChildren(...options.map(([name, words]) => new Option(words, name)));
+  }
   select.value = String(value);
 }
 
@@ -134,8 +139,8 @@ const plan = latest(async () => {
     panel.walk = null;
     panel.say(found.arrived ? "It is there already." : found.fallback ?
       `There is no way by hops of at most ${panel.map.max_hop} steps: it would need a longer one.` :
-      found.legs.length > 1 ? "It goes by chance: dotted is what it plans after each exit." :
-      strange.length ? `ψ says that the data were never at the ${strange.join(" and the ")}: do not trust this plan.` : "",
+      strange.length ? `ψ says that the data were never at the ${strange.join(" and the ")}: do not trust this plan.` :
+      found.legs.length > 1 ? "It goes by chance: dotted is what it plans after each exit." : "",
     found.fallback || strange.length ? "bad" : "");
   }));
   if (panels[0].plan && start === state.start) {
@@ -162,29 +167,31 @@ async function takeTask(task) {
 function replan() { stop(); show(); plan(); background(); }
 
 const actions = {
-  point(panel, place) {
-    if (state.tool !== "block") {
-      state[state.tool] = place;
-      state.goal ??= place;
-      state.start ??= place;
-      state.task = null;
-      if (state.tool === "start") state.tool = "goal";
-      return replan();
-    }
-    if (!state.corner) {
+  point(place) {
+    if (state.tool === "block" && state.corner) actions.block(state.corner, place);
+    else if (state.tool === "block") {
       state.corner = place;
-      return status("One corner is set: Enter or a click sets the other, Esc forgets it.");
+      status("One corner is set: Enter or a click sets the other, Esc forgets it.");
+    } else {
+      actions.move(state.tool, place);
+      if (state.tool === "start") state.tool = "goal"; // what one wants to set next
+      show();
     }
-    actions.block([state.corner, place]);
   },
-  move(what, place) { state[what] = place; state.task = null; replan(); },
-  block([one, other]) {
+  move(what, place) {
+    state[what] = place;
+    state.start ??= place;
+    state.goal ??= place;
+    state.task = null;
+    replan();
+  },
+  block(one, other) {
     state.corner = null;
     state.blocks.push([...state.axes, Math.min(one[0], other[0]), Math.min(one[1], other[1]),
       Math.max(one[0], other[0]), Math.max(one[1], other[1])]);
     replan();
   },
-  viewed(view) { state.view = view; draw(); },
+  view(view) { state.view = view; draw(); },
 };
 
 // ---------------------------------------------------------------------------------------------------- walking
@@ -291,9 +298,9 @@ function listen() {
   on("play", "click", play);
   on("undo", "click", () => { state.blocks.pop(); replan(); });
   on("clear", "click", () => { state.blocks = []; replan(); });
-  on("in", "click", () => panels[0].zoom(0.7));
-  on("out", "click", () => panels[0].zoom(1 / 0.7));
-  on("fit", "click", () => actions.viewed(null));
+  on("in", "click", () => panels[0].gestures.zoom(0.7));
+  on("out", "click", () => panels[0].gestures.zoom(1 / 0.7));
+  on("fit", "click", () => actions.view(null));
   on("svg", "click", () => save(new Blob([asSvg()[0]], { type: "image/svg+xml" }), "svg"));
   on("png", "click", savePng);
   on("copy", "click", async () => { await navigator.clipboard.writeText(location.href); status("The address is copied."); });

@@ -10,7 +10,10 @@ import pytest
 
 from zoo.cli import print_table, run
 
-COMMANDS = ("train", "enjoy", "benchmark", "optimize", "generate", "bench", "export", "push_to_hub", "load_from_hub")
+COMMANDS = (
+    *("train", "enjoy", "benchmark", "optimize", "generate", "bench", "diagnose"),
+    *("export", "push_to_hub", "load_from_hub"),
+)
 
 
 @pytest.mark.parametrize("name", COMMANDS)

@@ -14,18 +14,8 @@ import pytest
 ROOT = Path(__file__).parents[1]
 PACKAGES = ("proq_agent", "wrappers", "zoo")
 COMMANDS = (
-    "train",
-    "enjoy",
-    "benchmark",
-    "optimize",
-    "plots",
-    "generate",
-    "bench",
-    "expert",
-    "explore",
-    "export",
     *("train", "enjoy", "benchmark", "optimize", "plots", "generate", "bench", "expert"),
-    *("export", "push_to_hub", "load_from_hub"),
+    *("diagnose", "explore", "export", "push_to_hub", "load_from_hub"),
 )
 LONGEST_CHAIN = 8  # modules
 # From the bottom to the top, where the longest prefix counts. Modules of a layer may import each other, without cycles.

@@ -254,8 +254,13 @@ def add_hyperparameter_arguments(group: argparse._ArgumentGroup) -> None:
     )
 
 
-def add_dataset_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the three options of :func:`zoo.data.load.load`: where a dataset comes from."""
+def add_dataset_arguments(parser: argparse.ArgumentParser, trust: bool = True) -> None:
+    """
+    Add the options of :func:`zoo.data.load.load`: where a dataset comes from.
+
+    :param parser: to add them to
+    :param trust: ``--trust-dataset`` among them; :func:`add_agent_arguments` has it too
+    """
     group = parser.add_argument_group("dataset")
     group.add_argument(
         "--dataset-dir",
@@ -264,7 +269,7 @@ def add_dataset_arguments(parser: argparse.ArgumentParser) -> None:
         help=f"folder of the dataset files (default: {DEFAULT_DATASET_DIR}, OGBench's own)",
     )
     group.add_argument(
-        "--dataset-path", type=Path, metavar="FILE", help="learn from this .npz instead of the dataset named by --env"
+        "--dataset-path", type=Path, metavar="FILE", help="use this .npz instead of the dataset named by --env"
     )
     group.add_argument(
         "--dataset-source",
@@ -272,7 +277,8 @@ def add_dataset_arguments(parser: argparse.ArgumentParser) -> None:
         default="auto",
         help="auto: use the file if it is there, else download it, else generate it (default: %(default)s)",
     )
-    add_trust_argument(group)
+    if trust:
+        add_trust_argument(group)
 
 
 def add_trust_argument(parser: argparse._ActionsContainer) -> None:

@@ -59,6 +59,10 @@ class Diagnosis(Mapping[str, float]):
         self.measured = measured
         self._numbers = {**(numbers or {}), **{check.name: check.value for check in checks}}
 
+    def with_check(self, check: Check) -> Diagnosis:
+        """The same and one check more."""
+        return Diagnosis((*self.checks, check), self._numbers, self.measured)
+
     @property
     def ok(self) -> bool:
         """Whether no check found a fault."""

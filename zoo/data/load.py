@@ -100,7 +100,7 @@ def load(
     :param progress: say what takes time, with a progress bar
     :param split: ``train`` or ``val``
     :param trust_dataset: where a Minari dataset does not tell its spaces, run code of its author to find out
-    :return: the dataset, and where it came from
+    :return: the dataset, with the ``-val`` file beside it as its ``held_out``, and where it came from
     :raises ValueError: naming what is wrong with the id or the file, and the remedy
     """
     for name, value, choices in (("dataset source", source, SOURCES), ("split", split, SPLITS)):
@@ -128,6 +128,8 @@ def load(
     dataset, provenance = _read(path, dataset_id, device)
     if dataset_path is None:
         _check_is(path, dataset, provenance, dataset_id, source, seed)
+    if split == "train" and (beside := val_path(train)).is_file():
+        dataset.held_out, _ = _read(beside, dataset_id, device)
     info = DatasetInfo(
         id=dataset_id,
         source="generated" if provenance else found,

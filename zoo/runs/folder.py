@@ -77,6 +77,10 @@ class RunFolder:
         return self.path / "map.png"
 
     @property
+    def diagnosis(self) -> Path:
+        return self.path / "diagnosis.png"
+
+    @property
     def config(self) -> Path:
         return self.path / self.name / "config.yml"
 

@@ -23,6 +23,7 @@ from proq_agent.common.evaluation import NO_TASK, EnvPool, evaluate_both
 from zoo.cli import print_table
 from zoo.config import N_TIMESTEPS, hyperparams_of
 from zoo.data.tasks import UntrustedEnvironment, find_task_env, make_task_env, task_envs
+from zoo.figures.diagnosis import draw_diagnosis
 from zoo.figures.learned_map import has_map
 from zoo.figures.maps import draw_map
 from zoo.figures.maze_geometry import MazeGeometry
@@ -210,13 +211,14 @@ class TrainingRun:
         self.finished = model.num_timesteps >= total and not stop.requested
 
     def report(self) -> None:
-        """Evaluate the agent, print and record the result, and draw its map if it has one."""
+        """Evaluate the agent, print and record the result, and draw and diagnose its map if it has one."""
         if self.tasks:
             self._evaluate()
         if self.options.verbose:
             print(f"agent: {self.folder.agent}")
         if has_map(self.model):
             self._draw_map()
+            self._diagnose()
 
     def _evaluate(self) -> None:
         options, folder = self.options, self.folder
@@ -243,6 +245,21 @@ class TrainingRun:
             self.tracker.log_image("map", self.folder.map)
         if self.options.verbose:
             print(f"map: {self.folder.map}")
+
+    def _diagnose(self) -> None:
+        model: Any = self.model
+        found = model.diagnose()
+        self.config["diagnosis"] = {check.name: {"value": check.value, "ok": check.ok} for check in found.checks}
+        self.folder.write_config(self.config)
+        if self.options.verbose:
+            print(found.summary())
+        if found.measured is None:
+            return
+        draw_diagnosis(found, self.folder.diagnosis)
+        if self.tracker:
+            self.tracker.log_image("diagnosis", self.folder.diagnosis)
+        if self.options.verbose:
+            print(f"diagnosis: {self.folder.diagnosis}")
 
     def _outputs(self) -> list[KVWriter]:
         options, folder = self.options, self.folder

@@ -24,7 +24,16 @@ def test_every_section_is_printed_with_its_targets(capsys: pytest.CaptureFixture
     out = " ".join(capsys.readouterr().out.split())
     for title, _ in SECTIONS.values():
         assert title in out
-    for text in (">= 8x", ">= 40 on two cores", "<= 1.3x", "<= 2x", "<= 1.5x", "keypoints", "Floyd-Warshall", "peak memory"):
+    for text in (
+        ">= 8x",
+        ">= 40 on two cores",
+        "<= 1.3x",
+        "<= 2x",
+        "<= 1.5x",
+        "keypoints",
+        "Floyd-Warshall",
+        "peak memory",
+    ):
         assert text in out
 
 

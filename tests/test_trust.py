@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch as th
 from grid_maze import GridMaze
 
 from proq_agent import ProQ
+from proq_agent.planning.navigator import Navigator
 from proq_agent.planning.settings import HOP, REACH, PlanningSettings
-from proq_agent.proq.trust import HOPS, MAX_LOSS, Foretold, choose_planning, foretell
+from proq_agent.proq.trust import HOPS, MAX_LOSS, Foretold, check_guidance, choose_planning, foretell
+
+SETTINGS = PlanningSettings(max_hop=6.0, reach=1.0)
 
 SMALL = {
     "batch_size": 64,
@@ -57,39 +62,46 @@ def test_a_training_chooses_and_says_so(trained, capsys, tmp_path):
     assert given.planning == PlanningSettings(7.0, 1.0, False) and not capsys.readouterr().out
 
 
+class Liar:
+    """A map that takes every keypoint for another."""
+
+    def __init__(self, goal_map: Any, n_keypoints: int) -> None:
+        self.goal_map, self.order = goal_map, np.random.default_rng(0).permutation(n_keypoints)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.goal_map, name)
+
+    def pairwise(self, starts: Any, ends: Any) -> np.ndarray:
+        distances = self.goal_map.pairwise(starts, ends)
+        return distances[:, self.order] if len(ends) == len(self.order) else distances
+
+    def distances(self, states: Any, targets: Any) -> tuple[np.ndarray, np.ndarray]:
+        to_nodes, to_goals = self.goal_map.distances(states, targets)
+        return to_nodes[:, self.order], to_goals + 10.0
+
+
+def misled(model: ProQ) -> Navigator:
+    """The model's navigator on a map that lies."""
+    navigator = model.navigator.replanned(SETTINGS.known())
+    liar = Liar(model.navigator.planner.goal_map, navigator.planner.n_nodes)
+    navigator._batch = navigator._single = navigator.planner.goal_map = liar
+    navigator.replanned = lambda settings: navigator  # type: ignore[method-assign]
+    return navigator
+
+
 def test_a_map_that_lies_is_not_planned_on(trained):
-    """Keypoints in the wrong places mislead; those of the map do not."""
     held_out = trained.dataset.held_out
-    settings = PlanningSettings(max_hop=6.0, reach=1.0)
-    chosen, _ = choose_planning(trained.policy, trained.navigator, settings, held_out)
+    chosen, _ = choose_planning(trained.policy, trained.navigator, SETTINGS, held_out)
     assert chosen.direct is False
-    navigator = trained.navigator.replanned(settings.known())
-    targets = navigator.planner.nodes
-    rng = np.random.default_rng(0)
+    chosen, why = choose_planning(trained.policy, misled(trained), SETTINGS, held_out)
+    assert chosen.direct is True and "straight to the goal" in why
 
-    class Liar:
-        """Distances to keypoints of somewhere else."""
 
-        def __init__(self) -> None:
-            self.order = rng.permutation(len(targets))
-
-        def __getattr__(self, name):
-            return getattr(trained.navigator.planner.goal_map, name)
-
-        def pairwise(self, starts, ends):
-            distances = trained.navigator.planner.goal_map.pairwise(starts, ends)
-            return distances[:, self.order] if len(ends) == len(self.order) else distances
-
-        def distances(self, states, chosen):
-            to_nodes, to_goals = trained.navigator.planner.goal_map.distances(states, chosen)
-            return to_nodes[:, self.order], to_goals + 10.0
-
-    liar = Liar()
-    navigator._batch = navigator._single = liar
-    navigator.planner.goal_map = liar
-    navigator.replanned = lambda settings: navigator
-    misled, why = choose_planning(trained.policy, navigator, settings, held_out)
-    assert misled.direct is True and "straight to the goal" in why
+def test_a_diagnosis_tells_whether_plans_lead_where_trajectories_went(trained):
+    trained.set_planning(max_hop=6.0, reach=1.0, direct=False)
+    assert trained.diagnose()["guidance"] <= MAX_LOSS
+    guidance = check_guidance(trained.policy, misled(trained), SETTINGS, trained.dataset.held_out)
+    assert guidance.ok is False and "planning.direct" in guidance.advice
 
 
 def test_straight_to_the_goal_uses_no_keypoint(trained):

@@ -45,7 +45,7 @@ from proq_agent.proq.objectives import Known, MapObjective, actor_objective, map
 from proq_agent.proq.policies import ProQPolicy
 from proq_agent.proq.row_map import RowMap
 from proq_agent.proq.settings import RENAMED, DistanceSettings, KeypointSettings
-from proq_agent.proq.trust import choose_planning
+from proq_agent.proq.trust import check_guidance, choose_planning
 from proq_agent.quasimetric.multipliers import Multipliers
 
 _BUILDING = threading.Lock()  # a navigator; not the agent's own, so that agents can be copied and pickled
@@ -181,6 +181,8 @@ class ProQ(OfflineAlgorithm):
         self.keypoints = as_settings(KeypointSettings, groups["keypoints"])
         self.planning = as_settings(PlanningSettings, groups["planning"])
         self.map_of = map_of or ("goals" if dataset is None else choose_map(dataset))
+        if map_of is None and self.map_of == "observations":
+            print("goals and actions do not tell what comes next, observations do: the map is of these (map_of)")
         self.stochastic = stochastic
         self.held_out = held_out
         self.compile = compile
@@ -463,5 +465,11 @@ class ProQ(OfflineAlgorithm):
         :param dataset: trajectories that it did not learn from; by default those that were set aside when it was given
             its dataset. Without any, only the keypoints' own numbers are known
         """
-        held_out = dataset if dataset is not None else self.dataset and self.dataset.held_out
-        return diagnose(self.policy, self.planner, held_out, diagnose_keypoints(self.policy, self.planner.graph))
+        if dataset is None:
+            dataset = self.dataset and self.dataset.held_out
+        elif self.map_of == "observations":
+            dataset = dataset.on_observations()
+        found = diagnose(self.policy, self.planner, dataset, diagnose_keypoints(self.policy, self.planner.graph))
+        if dataset is None:
+            return found
+        return found.with_check(check_guidance(self.policy, self.navigator, self.planning, dataset.to(self.device)))

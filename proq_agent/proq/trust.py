@@ -9,6 +9,7 @@ import numpy as np
 import torch as th
 
 from proq_agent.common.logged_pairs import leads_up_to, pairs_apart
+from proq_agent.proq.diagnosis import Check, at_most
 from proq_agent.proq.hop_evidence import action_likelihood, natural_hop
 
 if TYPE_CHECKING:
@@ -65,6 +66,29 @@ def foretell(policy: ProQPolicy, navigator: Navigator, dataset: GoalDataset, lea
     return Foretold(np.array(leads), *np.array(found).reshape(-1, 3).T)
 
 
+def check_guidance(policy: ProQPolicy, navigator: Navigator, settings: PlanningSettings, dataset: GoalDataset) -> Check:
+    """
+    Whether plans lead where trajectories went.
+
+    :param policy: a trained agent's
+    :param navigator: of that agent
+    :param settings: as the agent plans
+    :param dataset: trajectories that it did not learn from
+    """
+    loss = _loss(policy, navigator.replanned(replace(settings.known(), direct=False)), dataset)
+    verdict = f"plans lose {max(loss, 0.0):.0%} of what goals tell about logged actions"
+    advice = "the map misleads: act without plans (planning.direct), train longer, or log more"
+    if settings.direct:
+        advice = "the map misleads, and the agent heads straight for its goals: train longer, or log more"
+    return at_most("guidance", loss, MAX_LOSS, verdict, advice)
+
+
+def _loss(policy: ProQPolicy, navigator: Navigator, dataset: GoalDataset) -> float:
+    """Of goals at least half a hop ahead: nearer ones are headed for anyway."""
+    leads = [lead for lead in leads_up_to(dataset, LONGEST_LEAD) if lead > navigator.planner.max_hop / 2]
+    return foretell(policy, navigator, dataset, leads).loss if leads else 0.0
+
+
 def choose_planning(
     policy: ProQPolicy, navigator: Navigator, settings: PlanningSettings, dataset: GoalDataset
 ) -> tuple[PlanningSettings, str]:
@@ -87,8 +111,7 @@ def choose_planning(
     what = f"hops of up to {chosen.max_hop:.0f} steps, reached within {chosen.reach:.0f}"
     if settings.direct is not None:
         return chosen, f"from the data: {what}"
-    far = [lead for lead in leads if lead > chosen.max_hop / 2]
-    loss = foretell(policy, navigator.replanned(chosen), dataset, far).loss if far else 0.0
+    loss = _loss(policy, navigator.replanned(chosen), dataset)
     chosen = replace(chosen, direct=loss > MAX_LOSS)
     if chosen.direct:
         return chosen, (

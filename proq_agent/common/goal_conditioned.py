@@ -16,6 +16,7 @@ from proq_agent.common.dataset import GoalDataset
 from proq_agent.common.goal_policy import GoalPolicy
 from proq_agent.common.goal_sampling import GoalMixture, GoalSampling
 from proq_agent.common.offline import OfflineAlgorithm
+from proq_agent.common.tensor_cores import tensor_cores
 
 
 @dataclass(frozen=True)
@@ -112,9 +113,11 @@ class GoalConditioned(OfflineAlgorithm):
     def train(self) -> None:
         """One gradient update."""
         self.policy.set_training_mode(True)
-        loss, metrics = self.loss(self.sample())
-        self.update_targets()  # before the step, as OGBench does: they follow one update later
-        self._descend(self.optimizer, loss, metrics)
+        batch = self.sample()
+        with tensor_cores(self.device):
+            loss, metrics = self.loss(batch)
+            self.update_targets()  # before the step, as OGBench does: they follow one update later
+            self._descend(self.optimizer, loss, metrics)
         self._n_updates += 1
 
 

@@ -21,6 +21,7 @@ from proq_agent.common.goal_sampling import GoalBatch, GoalSampling
 from proq_agent.common.offline import OfflineAlgorithm
 from proq_agent.common.settings import Renamed, as_settings, to_dict
 from proq_agent.common.spaces import check_actions, check_observation
+from proq_agent.common.tensor_cores import tensor_cores
 from proq_agent.planning.navigator import Navigator, Plan
 from proq_agent.planning.planner import Planner
 from proq_agent.planning.settings import PlanningSettings
@@ -278,17 +279,20 @@ class ProQ(OfflineAlgorithm):
             choose_on_map(self.policy, self.dataset, batch, self.goals.actor, self.generator, hop)
 
         # Both losses of the map as it is now, before either is descended on.
-        learned = self._map_loss(batch) if phase.learns_map else None
-        if phase.learns_actor:  # (C)
-            known = learned.known if learned else None
+        with tensor_cores(self.device) as rounded:
+            learned = self._map_loss(batch) if phase.learns_map else None
+        if phase.learns_actor:  # (C) exactly: advantages are small differences of distances, times the temperature
+            known = learned.known if learned and not rounded else None
             self._descend(self.actor_optimizer, *self._actor_loss(batch, known), phase.actor_rate)
-        if learned:  # (A)
-            self._descend(self.map_optimizer, learned.loss, learned.metrics, phase.map_rate)
-            self.multipliers.update(**learned.violations)
-        if phase.moves_keypoints:  # (B)
-            found = move_keypoints(self.policy, self.keypoint_optimizer, self._keypoint_loss, self.keypoints.bounded)
-            self.multipliers.update(kps=found.violation)
-            self._accumulate(found.metrics)
+        with tensor_cores(self.device):
+            if learned:  # (A)
+                self._descend(self.map_optimizer, learned.loss, learned.metrics, phase.map_rate)
+                self.multipliers.update(**learned.violations)
+            if phase.moves_keypoints:  # (B)
+                objective, bounded = self._keypoint_loss, self.keypoints.bounded
+                found = move_keypoints(self.policy, self.keypoint_optimizer, objective, bounded)
+                self.multipliers.update(kps=found.violation)
+                self._accumulate(found.metrics)
         if phase.ends_map:
             settle_keypoints(self.policy, self.dataset.achieved_goals)
         self._n_updates += 1

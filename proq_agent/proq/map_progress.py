@@ -15,7 +15,8 @@ N_PAIRS, STEPS = 512, 20
 def distance_per_step(policy: ProQPolicy, dataset: GoalDataset) -> float:
     """
     The learned d from states of the data to those ``STEPS`` later, or to the end of the trajectory, for each of these
-    steps. It begins near 0 and becomes 1 if the data go straight; less by as much as they stray, for d is the shortest.
+    steps. It begins near 0, passes 1 until the constraint holds that a step costs one at most, and ends below 1 by as
+    much as the data stray from the shortest way.
 
     :param policy: whose map it is; without the floor of its distances, which knows the scale from the beginning
     :param dataset: the same pairs every time, evenly spread over it

@@ -72,6 +72,8 @@ def draw_curves(curves: Curves, path: str | Path, metric: str = "success", maps:
         for axes, (groups, name), band in zip(rows, panels, bands, strict=True):
             _draw_lines(axes, groups, band, colours, name in SUCCESS)
             axes.set_ylabel(_LABELS.get(name, name))
+            if name == MAP_PROGRESS:  # no step may cost more
+                axes.axhline(1.0, color="0.5", linewidth=0.8, linestyle="--")
         rows[-1].set(xlabel="gradient updates", xlim=(0, None))
         rows[-1].xaxis.set_major_formatter(lambda value, _: f"{value / 1000:g}k" if value >= 1000 else f"{value:g}")
         note = f"band: {CONFIDENCE:.0%} confidence interval of the mean over runs"

@@ -94,7 +94,7 @@ class Closures:
         :param starts: points, as the ends
         :param leaving: ``[P, N or 1]`` distances from the starts to the snags, as the others of :class:`Snags`
         """
-        penalties = self._penalties(self.snags.costs, lengths, leaving, onward, towards)
+        penalties = self._penalties(self.snags, lengths, leaving, onward, towards)
         closed = np.isinf(penalties)
         penalties[closed] = 0.0
         for box in self.boxes:  # who is inside may leave
@@ -131,17 +131,21 @@ class Closures:
     def _lead_past(self, snags: Snags) -> np.ndarray:
         """``[K, K]`` bool, which edges do."""
         seen = snags.leaving[:, :, None], snags.onward[:, None], snags.towards[:, None]
-        return self._penalties(snags.costs, self.lengths, *seen) > 0
+        return self._penalties(snags, self.lengths, *seen) > 0
 
     def _penalties(
-        self, costs: np.ndarray, lengths: np.ndarray, leaving: np.ndarray, onward: np.ndarray, towards: np.ndarray
+        self, snags: Snags, lengths: np.ndarray, leaving: np.ndarray, onward: np.ndarray, towards: np.ndarray
     ) -> np.ndarray:
-        """A closed place stops hops in any direction, but those that begin or end beside it."""
-        costs = costs.reshape(-1, *[1] * lengths.ndim)
+        """
+        A closed place stops hops in any direction, but those that begin or end beside it. By what lies beside a place
+        where one got stuck, less than half as far away as the target, one may get round.
+        """
+        costs, planned = (array.reshape(-1, *[1] * lengths.ndim) for array in (snags.costs, snags.planned))
         closed = np.isinf(costs)
         past = leaving + onward <= lengths + np.where(closed, self.slack / 4, self.slack)
         between = (leaving > self.slack) & (leaving < lengths)
-        return np.where(past & np.where(closed, between, towards), costs, 0.0).sum(axis=0)
+        beyond = towards & (onward > np.minimum(self.slack, planned / 2))
+        return np.where(past & np.where(closed, between, beyond), costs, 0.0).sum(axis=0)
 
 
 @np.errstate(divide="ignore", invalid="ignore", over="ignore")

@@ -160,9 +160,12 @@ class Runtime:
         if np.isinf(cost):  # walled off: go to the nearest node, and wait
             refuges = np.where(self.blocked | self.chance.is_entrance, np.inf, hops[:-1])
             node = int(refuges.argmin()) if np.isfinite(refuges.min()) else self.size
+        fine = penalties < self.max_hop  # who was stuck on a hop goes by way of the node itself
+        fine[-1] = penalties[-1] + onward[-1] < self.max_hop
         for _ in range(self.size):  # what is reached is left
-            if node < self.size and lengths[node] <= self.reach and to.routes.successors[node] >= 0:
-                node = int(to.routes.successors[node])
+            if node < self.size and lengths[node] <= self.reach:
+                successor = int(to.routes.successors[node])
+                node = successor if successor >= 0 and fine[successor] else node
         return node, cost, lengths[-1] <= self.reach
 
     def _after(self, routes: Routes, survival: np.ndarray, losses: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

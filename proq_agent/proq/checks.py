@@ -47,7 +47,11 @@ MIN_COVERED = 0.95  # share of states with a keypoint within a hop
 
 
 def diagnose(
-    policy: ProQPolicy, planner: Planner, dataset: GoalDataset | None, numbers: Mapping[str, float] | None = None
+    policy: ProQPolicy,
+    planner: Planner,
+    dataset: GoalDataset | None,
+    logged: GoalDataset | None = None,
+    numbers: Mapping[str, float] | None = None,
 ) -> Diagnosis:
     """
     Look at an agent through trajectories that it did not learn from; no environment is needed.
@@ -55,19 +59,21 @@ def diagnose(
     :param policy: map, keypoints and controller
     :param planner: the graph of its keypoints
     :param dataset: the trajectories; without any there is nothing to check
+    :param logged: more trajectories, which it may have learned from: they show which ways there are
     :param numbers: more to say about the agent
     """
     if dataset is None:
         return Diagnosis((), numbers)
     policy.set_training_mode(False)
     dataset = without_jumps(policy, dataset.to(policy.device))
+    logged = without_jumps(policy, logged.to(policy.device)) if logged is not None else dataset
     generator = th.Generator(policy.device).manual_seed(SEED)
     hop, graph = planner.max_hop, planner.graph
     leads = leads_up_to(dataset, 4.0 * hop)
     measured = Measured(
         hop,
         calibration(policy, dataset, leads, generator),
-        keep_promises(policy, dataset, hop, generator),
+        keep_promises(policy, dataset, logged, hop, generator),
         separation(policy, dataset, generator),
         action_likelihood(policy, dataset, leads, generator),
         coverage(policy, graph, dataset, generator),
@@ -97,6 +103,8 @@ def check_shortcuts(found: Promises) -> Check:
     """Ways are as short as the map says."""
     if len(found.kept) < MIN_PAIRS:
         return unknown("shortcuts", MAX_SHORTCUTS, "no states are within a hop of each other on the map")
+    if np.median(found.gaps) > found.piece / 2:
+        return unknown("shortcuts", MAX_SHORTCUTS, "too few trajectories to walk along; give more as `logged`")
     value = float(1.0 - found.kept.mean())
     verdict = f"{value:.1%} of the ways within a hop take longer than the map says, along pieces of the log"
     advice = "the map promises ways that nobody took: train longer, log more of the ways between such places, or act"

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from proq_agent.common.dataset import GoalDataset
     from proq_agent.proq.policies import ProQPolicy
 
-N_WALKS, N_PIECES = 200, 64  # and pieces to choose from, every time
+N_WALKS, N_CHOICES, MAX_PIECES = 200, 64, 200_000  # walks, pieces to choose from each time, pieces of all
 PIECES_OF_A_HOP = 9
 
 
@@ -20,8 +20,9 @@ class Promises(NamedTuple):
     """Half ways, one row a walk; the other half ends at one point, which pieces of trajectories hardly ever meet."""
 
     promised: np.ndarray  #: time steps by the map
-    taken: np.ndarray  #: time steps along logged pieces; inf if twice the time did not do
+    taken: np.ndarray  #: time steps along logged pieces and across the gaps; inf if twice the time did not do
     piece: int  #: time steps of a piece
+    gaps: np.ndarray  #: d from the end of each piece to the beginning of the next one
 
     @property
     def kept(self) -> np.ndarray:
@@ -30,57 +31,62 @@ class Promises(NamedTuple):
 
 
 @th.no_grad()
-def keep_promises(policy: ProQPolicy, dataset: GoalDataset, max_hop: float, generator: th.Generator | None) -> Promises:
+def keep_promises(
+    policy: ProQPolicy, dataset: GoalDataset, logged: GoalDataset, max_hop: float, generator: th.Generator | None
+) -> Promises:
     """
-    Walk from random states towards random goals, always along that of the logged pieces nearby that shortens d most.
+    Walk from random states towards random goals, always along that of the logged pieces nearby that leaves least to go;
+    the gap from piece to piece counts as the map says.
 
     A right d falls by one a step along the best of them, and the walk is half way after half of the d that it began
     with. Where the map promises a way that nobody took, as through a thin wall or a turn on the spot, the walk gets
     stuck, and where all is farther than the map says, it is late.
 
     :param policy: holds d
-    :param dataset: trajectories that it did not learn from
+    :param dataset: starts and goals are its states
+    :param logged: trajectories to walk along
     :param max_hop: goals are at most so far, by the map: farther ones are reached by way of keypoints
     :param generator: source of randomness
     :return: empty if all goals are farther, or no trajectory is as long as a piece
     """
     piece = max(1, round(max_hop / PIECES_OF_A_HOP))
-    starts = th.arange(len(dataset), device=dataset.device)
-    starts = starts[dataset.ahead(starts, piece) == starts + piece]
-    none = Promises(np.zeros(0), np.zeros(0), piece)
-    if not len(starts):
-        return none
-    at = starts[th.randint(len(starts), (2 * N_WALKS,), generator=generator, device=starts.device)]
-    goals = policy.embed_goals(dataset.achieved_goals[dataset.random_rows(2 * N_WALKS, generator)])
-    apart = policy.pairwise_distances(policy.embed_goals(dataset.achieved_goals[at]), goals)
+    starts = th.arange(len(logged), device=logged.device)
+    starts = starts[logged.ahead(starts, piece) == starts + piece]
+    if len(starts) > MAX_PIECES:
+        starts = starts[th.randint(len(starts), (MAX_PIECES,), generator=generator, device=starts.device)]
+    begin, end = (dataset.random_rows(2 * N_WALKS, generator) for _ in range(2))
+    here, goals = (policy.embed_goals(dataset.achieved_goals[rows]) for rows in (begin, end))
+    apart = policy.pairwise_distances(here, goals)
     near = apart <= max_hop
-    if not near.any():
-        return none
+    if not len(starts) or not near.any():
+        return Promises(np.zeros(0), np.zeros(0), piece, np.zeros(0))
     # Not the nearer half of these: that may be a piece or less away, or where the map has no room.
     place, goal = (near & (apart >= apart[near].median())).nonzero().T
     chosen = th.randint(len(place), (N_WALKS,), generator=generator, device=place.device)
-    promised, at, goals = apart[place[chosen], goal[chosen]] / 2, at[place[chosen]], goals[goal[chosen]]
+    place, goal = place[chosen], goal[chosen]
+    promised, here, goals, seen = apart[place, goal] / 2, here[place], goals[goal], dataset.observations[begin[place]]
 
     # Pieces begin near in what the actor sees: two states at one place may differ in where they can go.
-    seen = policy.observation_scaler(dataset.observations).cpu().numpy()
-    tree = KDTree(seen[starts.cpu()])
-    n_pieces = min(N_PIECES, len(starts))
-    taken = th.full_like(promised, th.inf)
-    walks = th.arange(N_WALKS, device=at.device)
-    for time in range(piece, 2 * int(promised.max()) + piece + 1, piece):
-        walks = walks[taken[walks].isinf() & (time <= 2 * promised[walks] + piece)]
-        if not len(walks):
-            break
-        _, nearest = tree.query(seen[at[walks].cpu()], k=n_pieces)
-        rows = starts[th.as_tensor(nearest.reshape(len(walks), n_pieces), device=at.device)]
-        before, after = (_to_goals(policy, dataset, x, goals[walks]) for x in (rows, rows + piece))
-        best = (before - after).argmax(dim=1, keepdim=True)
-        at[walks] = rows.gather(1, best).squeeze(1) + piece
-        taken[walks[after.gather(1, best).squeeze(1) <= promised[walks]]] = time
-    return Promises(promised.cpu().numpy(), taken.cpu().numpy(), piece)
+    tree = KDTree(policy.observation_scaler(logged.observations[starts]).cpu().numpy())
+    n_choices = min(N_CHOICES, len(starts))
+    gone, taken = th.zeros_like(promised), th.full_like(promised, th.inf)
+    gaps = []
+    walks = th.arange(N_WALKS, device=promised.device)
+    while len(walks):
+        _, nearest = tree.query(policy.observation_scaler(seen[walks]).cpu().numpy(), k=n_choices)
+        rows = starts[th.as_tensor(nearest.reshape(len(walks), n_choices), device=starts.device)]
+        before, after = (_embed(policy, logged, at) for at in (rows, rows + piece))
+        gap, left = policy.distances(here[walks, None], before), policy.distances(after, goals[walks, None])
+        best = th.arange(len(walks), device=rows.device), (gap + left).argmin(dim=1)
+        gaps.append(gap[best])
+        gone[walks] += piece + gap[best]
+        here[walks], seen[walks] = after[best], logged.observations[rows[best] + piece]
+        arrived = left[best] <= promised[walks]
+        taken[walks[arrived]] = gone[walks[arrived]]
+        walks = walks[~arrived & (gone[walks] < 2.0 * promised[walks])]
+    return Promises(promised.cpu().numpy(), taken.cpu().numpy(), piece, th.cat(gaps).cpu().numpy())
 
 
-def _to_goals(policy: ProQPolicy, dataset: GoalDataset, rows: th.Tensor, goals: th.Tensor) -> th.Tensor:
-    """d from states ``[walks, pieces]`` to the goal of each walk."""
-    states = policy.embed_goals(dataset.achieved_goals[rows.reshape(-1)])
-    return policy.distances(states.view(*rows.shape, -1), goals[:, None])
+def _embed(policy: ProQPolicy, dataset: GoalDataset, rows: th.Tensor) -> th.Tensor:
+    """What :meth:`ProQPolicy.distances` compares, of the states in rows ``[walks, choices]``."""
+    return policy.embed_goals(dataset.achieved_goals[rows.reshape(-1)]).view(*rows.shape, -1)

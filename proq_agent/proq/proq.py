@@ -462,18 +462,20 @@ class ProQ(OfflineAlgorithm):
         """
         return drift_keypoints(self.policy, self.keypoints, self.distance.compliance, n_updates)
 
-    def diagnose(self, dataset: GoalDataset | None = None) -> Diagnosis:
+    def diagnose(self, dataset: GoalDataset | None = None, logged: GoalDataset | None = None) -> Diagnosis:
         """
         Find out whether the agent can be trusted, without an environment.
 
         :param dataset: trajectories that it did not learn from; by default those that were set aside when it was given
             its dataset. Without any, only the keypoints' own numbers are known
+        :param logged: more trajectories, which it may have learned from; by default its dataset, if it has one
         """
-        if dataset is None:
-            dataset = self.dataset and self.dataset.held_out
-        elif self.map_of == "observations":
-            dataset = dataset.on_observations()
-        found = diagnose(self.policy, self.planner, dataset, diagnose_keypoints(self.policy, self.planner.graph))
+        if self.map_of == "observations":
+            dataset, logged = (data and data.on_observations() for data in (dataset, logged))
+        if dataset is None and self.dataset is not None:
+            dataset = self.dataset.held_out
+        numbers = diagnose_keypoints(self.policy, self.planner.graph)
+        found = diagnose(self.policy, self.planner, dataset, logged or self.dataset, numbers)
         if dataset is None:
             return found
         return found.with_check(check_guidance(self.policy, self.navigator, self.planning, dataset.to(self.device)))

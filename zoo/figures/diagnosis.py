@@ -60,7 +60,7 @@ def _draw_distance(axes: Axes, measured: Measured) -> None:
 
 
 def _draw_ways(axes: Axes, measured: Measured) -> None:
-    promised, taken, _ = measured.promises
+    promised, taken, *_ = measured.promises
     kept, arrived = measured.promises.kept, np.isfinite(taken)
     late = 2.2 * promised.max(initial=1.0)
     for chosen, colour, label in ((kept, BLUE, "in time"), (~kept, VERMILLION, "late, or never (top)")):
@@ -91,7 +91,7 @@ def _draw_controller(axes: Axes, measured: Measured) -> None:
     axes.axvline(measured.max_hop, color=GREY, linestyle=":", linewidth=0.8, label="longest hop of a plan")
     if len(leads) > 2:
         axes.axvline(natural_hop(measured.likelihood), color=GREEN, linewidth=0.8, label="natural hop")
-    axes.set(xscale="log", ylim=(0.3, 1.0), xlabel="steps to the goal")
+    axes.set(xscale="log", ylim=(0.0, 1.0), xlabel="steps to the goal")
     axes.set(ylabel="likelier than with a random goal", title="What the controller knows")
     axes.legend(loc="lower left")
 

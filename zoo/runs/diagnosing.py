@@ -44,7 +44,7 @@ def diagnose(agent: AgentChoice, data: DataSource, n_episodes: int = 0, plot: Pa
         print(
             "note: nothing was set aside; the agent has learned from the trajectories it is judged by", file=sys.stderr
         )
-    found = model.diagnose(held_out or dataset)
+    found = model.diagnose(held_out or dataset, dataset)
     if n_episodes:
         assert agent.env is not None
         pool, tasks = task_envs(agent.env, agent.trust_dataset)

@@ -77,3 +77,12 @@ def tiny(walks):
         return ProQ(**changed(TINY | {"dataset": walks}, kwargs))
 
     return build
+
+
+@pytest.fixture
+def two_threads():
+    """Let PyTorch use two threads."""
+    before = th.get_num_threads()
+    th.set_num_threads(2)
+    yield
+    th.set_num_threads(before)

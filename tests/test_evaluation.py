@@ -11,7 +11,7 @@ import torch as th
 from gymnasium import spaces
 from stable_baselines3 import SAC
 
-from proq_agent.common.evaluation import EnvPool, TaskResults, evaluate_tasks
+from proq_agent.common.evaluation import EnvPool, TaskResults, evaluate_both, evaluate_tasks
 
 
 class Line(gym.Env):
@@ -165,3 +165,20 @@ def test_nothing_to_evaluate_is_an_error(bad: dict[str, Any]) -> None:
     arguments: dict[str, Any] = {"tasks": (1,), "episodes": 1, "deterministic": True, "seed": 0} | bad
     with pytest.raises(ValueError, match="at least"):
         evaluate_tasks(Walker(), Line, **arguments)
+
+
+def test_a_second_process_changes_nothing(two_threads):
+    pool = EnvPool(Line)
+    expected = [evaluate_tasks(Walker(), Line, [1, 2], 4, deterministic=choice, seed=5) for choice in (False, True)]
+    made, model = Line.made, Walker()
+    for found, alone in zip(evaluate_both(model, pool, [1, 2], 4, seed=5), expected, strict=True):
+        for name in ("success", "lengths", "returns"):
+            assert np.array_equal(getattr(found, name), getattr(alone, name)), name
+    assert Line.made - made == 8  # those of sampled actions; the others are in the other process
+    assert th.equal(model.acting_generator.get_state(), Walker().acting_generator.get_state())
+
+
+def test_one_thread_is_one_process():
+    made = Line.made
+    evaluate_both(Walker(), Line, [1, 2], 4, seed=5)
+    assert Line.made - made == 16

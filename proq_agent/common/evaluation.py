@@ -11,6 +11,7 @@ import gymnasium as gym
 import numpy as np
 from stable_baselines3.common.type_aliases import PolicyPredictor
 
+from proq_agent.common.forked import beside, can_fork
 from proq_agent.common.normalised import warn_if_normalised
 
 DEFAULT_N_ENVS = 50  # enough rows to share the cost of a predict; more only cost memory and time to build
@@ -52,7 +53,7 @@ class EnvPool:
     """
 
     def __init__(self, make_env: Callable[[int], gym.Env]) -> None:
-        self._make_env = make_env
+        self.make_env = make_env
         self._idle: dict[int, list[gym.Env]] = {}
 
     def take(self, task: int) -> gym.Env:
@@ -60,7 +61,7 @@ class EnvPool:
         idle = self._idle.get(task)
         if idle:
             return idle.pop()
-        env = self._make_env(task)
+        env = self.make_env(task)
         warn_if_normalised(env)
         return env
 
@@ -170,13 +171,20 @@ def evaluate_both(
     n_envs: int | None = None,
 ) -> tuple[TaskResults, TaskResults]:
     """
-    :func:`evaluate_tasks` with sampled and with deterministic actions.
+    :func:`evaluate_tasks` with sampled and with deterministic actions; the latter in a process of their own, with
+    environments of its own, if this one has a thread to spare.
 
     :return: sampled, deterministic
     """
-    sampled = evaluate_tasks(model, make_env, tasks, episodes, deterministic=False, seed=seed, n_envs=n_envs)
-    deterministic = evaluate_tasks(model, make_env, tasks, episodes, deterministic=True, seed=seed, n_envs=n_envs)
-    return sampled, deterministic
+
+    def evaluate(make_env: Callable[[int], gym.Env] | EnvPool, deterministic: bool) -> TaskResults:
+        return evaluate_tasks(model, make_env, tasks, episodes, deterministic=deterministic, seed=seed, n_envs=n_envs)
+
+    if not can_fork():
+        return evaluate(make_env, False), evaluate(make_env, True)
+    fresh = make_env.make_env if isinstance(make_env, EnvPool) else make_env
+    with beside(lambda: evaluate(fresh, True)) as deterministic:
+        return evaluate(make_env, False), deterministic()
 
 
 def _step(episode: _Episode, action: np.ndarray, results: TaskResults) -> bool:

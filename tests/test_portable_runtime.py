@@ -33,14 +33,18 @@ def observations(agent: ProQ, n: int) -> list[dict[str, np.ndarray]]:
 
 
 def agree(agent: ProQ, runtime: Runtime, seen: list[dict[str, np.ndarray]]) -> list[int]:
-    """The targets of both, which must be the same ones."""
+    """The targets of both, which must be the same ones, for the same reasons."""
     targets = []
     for observation in seen:
         decision, _ = agent.navigator.decide(observation["achieved_goal"][None], observation["desired_goal"][None])
-        node, _ = runtime.decide(observation)
-        assert node == decision.hops.target[0]
+        here, goal = (observation[key].astype(float) for key in ("achieved_goal", "desired_goal"))
+        node, cost, arrived = runtime.next_hop(here, goal)
+        assert (node, arrived) == (decision.hops.target[0], decision.hops.arrived[0])
+        np.testing.assert_allclose(cost, decision.hops.cost[0], rtol=1e-4)
+        for ours, theirs in zip(runtime.known(goal).routes, decision.goals.routes, strict=True):
+            np.testing.assert_allclose(ours, theirs[0], rtol=1e-4)
         action, _ = agent.predict(observation, deterministic=True)
-        np.testing.assert_allclose(runtime.predict(observation)[0], action, atol=1e-5)
+        np.testing.assert_allclose(runtime.act(observation, node), action, atol=1e-5)
         targets.append(node)
     return targets
 
@@ -51,7 +55,7 @@ def test_targets_and_plans_are_equal_and_actions_agree(name, tmp_path):
     export_agent(agent, tmp_path)
     assert compare(agent, tmp_path, n=250)._asdict() == {"n": 250, **SAME}
     runtime, lengths = Runtime(tmp_path), []
-    for observation in observations(agent, 10):
+    for observation in observations(agent, 6):
         here, goal = observation["achieved_goal"], observation["desired_goal"]
         nodes = runtime.plan(here.astype(float), goal.astype(float))
         assert nodes == agent.plan(here, goal).nodes
@@ -60,7 +64,7 @@ def test_targets_and_plans_are_equal_and_actions_agree(name, tmp_path):
 
 
 def test_boxes_are_blocked_from_the_beginning_or_later_and_opened_again(tmp_path):
-    agent, seen = shipped("teleport-navigate"), observations(shipped("teleport-navigate"), 10)
+    agent, seen = shipped("teleport-navigate"), observations(shipped("teleport-navigate"), 6)
     opened = [agent.navigator.decide(o["achieved_goal"][None], o["desired_goal"][None])[0].hops.target[0] for o in seen]
     middle = np.median(agent.planner.points, axis=0)
     export_agent(agent, tmp_path, [(middle - 4.0, middle + np.array([4.0, np.inf]))])
@@ -105,14 +109,14 @@ def hazard(entrance: Any, **changes: Any) -> ChanceEdge:
 @pytest.mark.parametrize("rates", [(0.05, 0.1), (0.05, 1.0)], ids=["hazards", "a hazard and a portal"])
 def test_regions_where_chance_strikes_now_and_then(rates, tmp_path):
     agent = shipped("giant-navigate")
-    plain = [agent.navigator.decide(o["achieved_goal"][None], o["desired_goal"][None]) for o in observations(agent, 10)]
+    plain = [agent.navigator.decide(o["achieved_goal"][None], o["desired_goal"][None]) for o in observations(agent, 6)]
     middle = np.median(agent.planner.points, axis=0)
     slanted = {"axes": np.array([[0.2, 0.1], [-0.1, 0.2]]), "step": np.array([0.2, 0.2])}
     agent.chance_edges = (hazard(middle, rate=rates[0], **slanted), hazard(middle + 8.0, rate=rates[1]))
     agent.set_planning()  # plan anew
     export_agent(agent, tmp_path)
     runtime = Runtime(tmp_path)
-    targets = agree(agent, runtime, observations(agent, 10))
+    targets = agree(agent, runtime, observations(agent, 6))
     assert np.mean(np.array(targets) != [decision.hops.target[0] for decision, _ in plain]) > 0.05
     runtime.block(middle - 1.0, middle + 1.0)  # nobody may wait in there, either
     agent.planner.block(box=(middle - 1.0, middle + 1.0))

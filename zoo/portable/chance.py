@@ -95,7 +95,6 @@ class Chance:
         spent = np.linalg.solve(system, np.where(gives_up, 0.0, costs * odds))
         landing_odds, landing_spent = (self.outcomes @ odds).round(9), self.outcomes @ spent
         successors = np.where(policy < 0, walk.successors, policy)
-        successors[self.entrances] = -1  # a plan ends here
         with np.errstate(divide="ignore", invalid="ignore"):
             costs = np.where(odds > 0, spent / odds, walk.costs)
             landing_costs = np.where(landing_odds > 0, landing_spent / landing_odds, np.inf)

@@ -41,7 +41,7 @@ class Client:
     def post(self, name: str, body: bytes) -> tuple[int, Any]:
         """The status and what the JSON of the answer says."""
         status, answer, _ = self.send("POST", f"/api/{name}", body, content_type="application/json")
-        return status, json.loads(answer)
+        return status, json.loads(answer, parse_constant=_refuse)
 
     def ask(self, name: str, **question: Any) -> Any:
         """The answer to a good question."""
@@ -55,6 +55,10 @@ class Client:
         status, answer, _ = self.send("POST", "/api/walk", body, content_type="application/json")
         assert status == 200, answer
         return [json.loads(line) for line in answer.splitlines()]
+
+
+def _refuse(constant: str) -> None:
+    raise ValueError(f"{constant} is no JSON")
 
 
 @contextmanager

@@ -140,6 +140,13 @@ def test_a_blocked_box_is_avoided_and_nobody_else_notices(client: Client) -> Non
         assert list(threads.map(ask, questions)) == alone
 
 
+def test_where_there_is_no_way_numbers_are_missing_instead_of_infinite(client: Client) -> None:
+    found = client.ask(
+        "plan", agent=MAZE, start=START, goal=GOAL, blocks=[[0, 1, 1.5, -50, 50, 50], [0, 1, -50, 1.5, 50, 50]]
+    )
+    assert found["fallback"] and found["cost"] is None and found["steps"] is None
+
+
 def test_a_plan_by_chance_tells_what_follows(client: Client) -> None:
     sealed = client.ask("map", agent=PORTALS)["chance"][0]["exits"]
     goal = min(sealed, key=lambda exit_: exit_[1])  # this cell has no other way in

@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 import torch as th
 from gymnasium import spaces
+from hypothesis import given
+from hypothesis import strategies as st
 from numbered import numbered
 
 from proq_agent.common.dataset import GoalDataset
@@ -35,6 +37,34 @@ def test_cut_refuses_rows_that_do_not_exist(rows):
 def test_cut_refuses_to_leave_nothing():
     with pytest.raises(ValueError, match="no transition"):
         numbered([3]).cut(np.array([0, 1]))
+
+
+@given(
+    lengths=st.lists(st.integers(2, 6), min_size=2, max_size=12),
+    share=st.floats(0.01, 0.5),
+    seed=st.integers(0, 9),
+    cut=st.booleans(),
+)
+def test_a_split_keeps_every_trajectory_whole_and_on_one_side(lengths, share, seed, cut):
+    whole = numbered(lengths).cut(np.array([0]) if cut else np.array([], dtype=int))
+    train = whole.split(share, seed)
+    held_out = train.held_out
+    assert held_out is not None and whole.held_out is None
+    assert 1 <= held_out.n_trajectories <= len(lengths) // 2
+    assert len(held_out) <= share * len(whole) or held_out.n_trajectories == 1
+    assert train.n_transitions + held_out.n_transitions == whole.n_transitions
+    rows = th.cat([train.achieved_goals, held_out.achieved_goals])
+    assert sorted(map(tuple, rows.tolist())) == sorted(map(tuple, whole.achieved_goals.tolist()))
+    assert sorted(
+        np.diff(train.trajectory_ends, prepend=-1).tolist() + np.diff(held_out.trajectory_ends, prepend=-1).tolist()
+    ) == sorted(lengths)
+    assert train.split(share, seed) is train and th.equal(train.observations, whole.split(share, seed).observations)
+
+
+def test_a_split_leaves_a_single_trajectory_alone_and_refuses_more_than_half():
+    assert numbered([5]).split().held_out is None and numbered([5, 5]).split(0.0).held_out is None
+    with pytest.raises(ValueError, match="one half"):
+        numbered([5, 5]).split(0.6)
 
 
 def good() -> dict[str, np.ndarray]:

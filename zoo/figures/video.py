@@ -80,7 +80,7 @@ class GifWriter:
 def _palette() -> list[int]:
     """Red, green and blue of every colour in a video, and of the edges between them and what is behind."""
     grounds = [np.array(to_rgb(colour)) for colour in ("white", WALL)]
-    shades = [np.linspace(*grounds, N_GREYS)]
+    shades = [np.linspace(grounds[0], grounds[1], N_GREYS)]
     for colour in (BLUE, TRAIL, VERMILLION, GREEN, KEYPOINT, "black"):
         for ground in grounds:
             shades.append(np.linspace(np.array(to_rgb(colour)), ground, N_SHADES, endpoint=False))

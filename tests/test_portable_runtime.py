@@ -64,7 +64,7 @@ def test_targets_and_plans_are_equal_and_actions_agree(name, tmp_path):
 
 
 def test_boxes_are_blocked_from_the_beginning_or_later_and_opened_again(tmp_path):
-    agent, seen = shipped("teleport-navigate"), observations(shipped("teleport-navigate"), 6)
+    agent, seen = shipped("teleport-navigate"), observations(shipped("teleport-navigate"), 10)
     opened = [agent.navigator.decide(o["achieved_goal"][None], o["desired_goal"][None])[0].hops.target[0] for o in seen]
     middle = np.median(agent.planner.points, axis=0)
     export_agent(agent, tmp_path, [(middle - 4.0, middle + np.array([4.0, np.inf]))])

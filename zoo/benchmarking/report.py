@@ -42,6 +42,8 @@ def success_table(groups: Sequence[Group]) -> str:
         "deterministic": lambda g: _rate(g, "success_deterministic"),
         "steps": lambda g: _mean(g.over_tasks("steps_sampled"), "{:.0f}"),
         "minutes": lambda g: _mean(g.over_tasks("train_seconds") / 60.0, "{:.1f}"),
+        "ψ IoU": lambda g: _mean(g.over_tasks("psi_iou"), "{:.2f}"),
+        "data IoU": lambda g: _mean(g.over_tasks("data_iou"), "{:.2f}"),
     }
     for method in ("proq", "qrl", "hiql"):
         columns[f"paper: {method}"] = lambda g, method=method: _published(g.dataset, method)  # type: ignore[misc]
@@ -49,7 +51,11 @@ def success_table(groups: Sequence[Group]) -> str:
     paper = "The paper's ± is a standard deviation over its own seeds, no such interval."
     steps = "Steps: mean length of the sampled episodes, failures included."
     minutes = f"Minutes: training alone, with {sides} run(s) side by side."
-    return f"{_markdown(columns, groups)}\n{_notes(groups, paper, steps, minutes)}"
+    iou = (
+        "IoU with where the ball's centre can be: of what ψ takes for reachable, and of all that is at most one step from a "
+        "visited state."
+    )
+    return f"{_markdown(columns, groups)}\n{_notes(groups, paper, steps, minutes, iou)}"
 
 
 def ablation_table(groups: Sequence[Group]) -> str:

@@ -72,7 +72,7 @@ def _draw_ways(axes: Axes, measured: Measured) -> None:
 
 
 def _draw_psi(axes: Axes, measured: Measured) -> None:
-    bins = np.linspace(0.0, 1.0, 26)
+    bins = np.linspace(0.0, 1.0, 26).tolist()
     for values, colour, label in (
         (measured.separation.data, BLUE, "on held-out states"),
         (measured.separation.off_data, VERMILLION, "off the data"),

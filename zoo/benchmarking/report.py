@@ -52,8 +52,8 @@ def success_table(groups: Sequence[Group]) -> str:
     steps = "Steps: mean length of the sampled episodes, failures included."
     minutes = f"Minutes: training alone, with {sides} run(s) side by side."
     iou = (
-        "IoU with where the ball's centre can be: of what ψ takes for reachable, and of all that is at most one step from a "
-        "visited state."
+        "IoU with where the ball's centre can be: of what ψ takes for reachable, and of all that is at most one step "
+        "from a visited state."
     )
     return f"{_markdown(columns, groups)}\n{_notes(groups, paper, steps, minutes, iou)}"
 

@@ -39,6 +39,10 @@ def export_agent(agent: Any, folder: str | Path, boxes: Sequence[Box] = ()) -> N
     if boxes and not has_map(agent):
         raise ValueError(f"{type(agent).__name__} has no map on which a box could be blocked")
     if has_map(agent):
+        if agent.map_of != "goals":
+            raise ValueError(
+                f"the agent's map is of {agent.map_of}, which the runtime does not know; train one of goals"
+            )
         if agent.planner.snapshot.closures.in_force:
             raise ValueError("the agent's map is partly closed; open it with planner.unblock() and give boxes=")
         for box in boxes:
@@ -77,7 +81,7 @@ def describe_map(agent: Any) -> dict[str, Any]:
             "alpha": policy.quasimetric.alpha.item(),
             "symmetric": policy.quasimetric.symmetric,
         },
-        "planning": to_dict(agent.planning),
+        "planning": to_dict(agent.planner.settings),
         "graph": {
             "n_keypoints": policy.n_keypoints,
             "points": _plain(planner.points),

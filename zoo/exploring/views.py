@@ -54,14 +54,13 @@ class MapView:
         learned, planner = self.learned, self.learned.graph
         n = len(learned.keypoints)
         ends = np.argwhere(planner.hops[:n, :n])
-        planning = learned.model.planning
         return {
             "axes": learned.axes,
             "goal_dim": learned.goal_dim,
             "bounds": self.bounds,
             "lengths": self.maze is not None,
-            "max_hop": planning.max_hop,
-            "reach": planning.reach,
+            "max_hop": planner.max_hop,
+            "reach": planner.reach,
             "keypoints": learned.keypoints,
             "barred": planner.blocked[:n],
             "hops": [[i, j, planner.distances[i, j]] for i, j in ends.tolist()],

@@ -189,7 +189,7 @@ def test_the_same_agent_is_trained_from_a_file_and_through_minari(
     assert main(["--env", SMALL_ID, "--workers", "1", "--minari", "proq/umaze-v0"]) == 0
     assert main(["--env", SMALL_ID, "--workers", "1", "--out", str(tmp_path / f"{SMALL_ID}.npz")]) == 0
     options = ["-n", "6", "--eval-freq", "-1", "--eval-episodes", "1", "--device", "cpu", "-f", str(tmp_path / "logs")]
-    options += ["--dataset-dir", str(tmp_path), "-params", *TINY_PARAMS]
+    options += ["--dataset-dir", str(tmp_path), "-params", *TINY_PARAMS, "held_out:0"]
     runs = []
     for env_id in (SMALL_ID, "minari:proq/umaze-v0"):
         assert train.main(["--env", env_id, *options]) == 0

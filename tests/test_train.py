@@ -49,7 +49,8 @@ def test_a_run_leaves_agent_logs_and_record(workplace: Path, capsys: pytest.Capt
     files = {str(path.relative_to(folder.path)) for path in folder.path.rglob("*") if path.is_file()}
     assert {file for file in files if not file.startswith("tensorboard/")} == {
         f"{NAME}.zip", "best_model.zip", "rl_model_5_steps.zip", "rl_model_10_steps.zip", "evaluations.npz",
-        "0.monitor.csv", "progress.csv", "map.png", f"{NAME}/config.yml", f"{NAME}/args.yml", f"{NAME}/command.txt",
+        "0.monitor.csv", "progress.csv", "map.png", "diagnosis.png",
+        f"{NAME}/config.yml", f"{NAME}/args.yml", f"{NAME}/command.txt",
     }  # fmt: skip
     assert any(file.startswith("tensorboard/events") for file in files)
 
@@ -58,7 +59,7 @@ def test_a_run_leaves_agent_logs_and_record(workplace: Path, capsys: pytest.Capt
     assert config["hyperparams"]["n_timesteps"] == 12
     assert config["hyperparams"]["learning_rate"] == "lin_0.001_5e-05"
     assert config["hyperparams"]["policy_kwargs"]["hidden_sizes"] == [16]
-    assert config["hyperparams"]["distance"]["compliance"] == 0.05  # a default of the constructor
+    assert config["hyperparams"]["distance"]["close_margin"] == 0.25  # a default of the constructor
     assert config["dataset"]["source"] == "file" and len(config["dataset"]["sha256"]) == 64
     assert config["versions"]["torch"] == th.__version__
     assert {"git_commit", "machine"} <= set(config)
@@ -104,7 +105,7 @@ def test_evaluation_and_checkpoints_can_be_left_out(workplace: Path, capsys: pyt
     assert main(command("-n", 2, "--eval-freq", -1, "--save-freq", -1, "--verbose", 0, "-uuid", "-tb", "board")) == 0
     (folder,) = run_folders()
     assert folder.name.startswith(f"{NAME}_1_") and len(folder.name) > len(NAME) + 30
-    assert {path.name for path in folder.iterdir()} == {f"{NAME}.zip", "progress.csv", "map.png", NAME}
+    assert {path.name for path in folder.iterdir()} == {f"{NAME}.zip", "progress.csv", "map.png", "diagnosis.png", NAME}
     assert (Path("board") / folder.name).is_dir()
     assert capsys.readouterr() == ("", "")
 
@@ -338,7 +339,10 @@ def _appears(key: bytes, file: Path, seconds: float = 60.0) -> bool:
         (["-i", "data.npz"], "data.npz"),
         (["-i", "x.zip", "-params", "batch_size:3"], "leave out -params"),
         (["-params", "bach_size:3"], "did you mean batch_size?"),
-        (["-params", "planning.max_hop:-1", "--dataset-path", "none.npz"], "max_hop must be positive, got -1.0"),
+        (
+            ["-params", "planning.max_hop:-1", "--dataset-path", "none.npz"],
+            "max_hop must be positive, or None",
+        ),
         (["-params", "batch_size:1"], "at least 2, got 1"),
         (["-params", "batch_size:1000000000000"], "batch_size must be a whole number, at most"),
         (["-params", "policy_kwargs.hidden_sizes:[-3]"], "the policy cannot be built"),

@@ -51,7 +51,7 @@ def trained():
 
 
 def test_a_training_chooses_and_says_so(trained, capsys, tmp_path):
-    model = ProQ(dataset=trained.dataset, **SMALL)
+    model = ProQ(dataset=trained.dataset, verbose=1, **SMALL)
     model.learn(5, log_interval=None)
     assert "from the data" in capsys.readouterr().out
     assert model.planning.direct in (True, False) and HOPS[0] <= model.planning.max_hop <= HOPS[1]
@@ -91,10 +91,12 @@ def misled(model: ProQ) -> Navigator:
 
 def test_a_map_that_lies_is_not_planned_on(trained):
     held_out = trained.dataset.held_out
-    chosen, _ = choose_planning(trained.policy, trained.navigator, SETTINGS, held_out)
+    chosen, _ = choose_planning(trained.policy, trained.navigator, PlanningSettings(), held_out)
     assert chosen.direct is False
-    chosen, why = choose_planning(trained.policy, misled(trained), SETTINGS, held_out)
+    chosen, why = choose_planning(trained.policy, misled(trained), PlanningSettings(), held_out)
     assert chosen.direct is True and "straight to the goal" in why
+    chosen, _ = choose_planning(trained.policy, misled(trained), SETTINGS, held_out)
+    assert chosen.direct is False  # who says how long hops are wants them
 
 
 def test_a_diagnosis_tells_whether_plans_lead_where_trajectories_went(trained):

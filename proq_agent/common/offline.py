@@ -242,8 +242,12 @@ class OfflineAlgorithm(SavedAlgorithm):
     def train(self) -> None:
         """One gradient update."""
 
-    def _finish_learning(self) -> None:
-        """Once a training is over, and not interrupted."""
+    def choose_settings(self, held_out: GoalDataset | None) -> None:
+        """
+        Choose those acting settings that are left to the data, once a training is over.
+
+        :param held_out: trajectories that were not learned from
+        """
 
     def first_useful_evaluation(self, total: int) -> int:
         """
@@ -313,7 +317,7 @@ class OfflineAlgorithm(SavedAlgorithm):
             self.dump_logs()
         self.check_losses()
         if self.num_timesteps >= total_timesteps:
-            self._finish_learning()
+            self.choose_settings(self.dataset.held_out)
         callback.on_training_end()
         return self
 

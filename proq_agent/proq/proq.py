@@ -182,7 +182,7 @@ class ProQ(OfflineAlgorithm):
         self.keypoints = as_settings(KeypointSettings, groups["keypoints"])
         self.planning = as_settings(PlanningSettings, groups["planning"])
         self.map_of = map_of or ("goals" if dataset is None else choose_map(dataset))
-        if map_of is None and self.map_of == "observations":
+        if map_of is None and self.map_of == "observations" and verbose:
             print("goals and actions do not tell what comes next, observations do: the map is of these (map_of)")
         self.stochastic = stochastic
         self.held_out = held_out
@@ -312,16 +312,20 @@ class ProQ(OfflineAlgorithm):
             self.lr_schedule((1.0 - progress) / self.actor_fraction),
         )
 
-    def _finish_learning(self) -> None:
-        """Choose what is left to the data, once, when the controller is there."""
-        if None not in (self.planning.max_hop, self.planning.reach, self.planning.direct):
+    def choose_settings(self, held_out: GoalDataset | None) -> None:
+        """
+        Choose what ``planning`` leaves to the data; with ``verbose`` say so.
+
+        :param held_out: trajectories that were not learned from; without any, plans stay what they are while it learns
+        """
+        if held_out is None or None not in (self.planning.max_hop, self.planning.reach, self.planning.direct):
             return
-        held_out = self.dataset and self.dataset.held_out
-        if held_out is None:
-            return
+        if self.map_of == "observations":
+            held_out = held_out.on_observations()
         self.planning, why = choose_planning(self.policy, self.navigator, self.planning, held_out.to(self.device))
         self._navigator = None
-        print(why)
+        if self.verbose:
+            print(why)
 
     def first_useful_evaluation(self, total: int) -> int:
         """Until the actor begins to learn there is nothing to see."""

@@ -93,7 +93,8 @@ def choose_planning(
     policy: ProQPolicy, navigator: Navigator, settings: PlanningSettings, dataset: GoalDataset
 ) -> tuple[PlanningSettings, str]:
     """
-    What is None in the settings: hops as long as the controller knows the way, and keypoints only if they help.
+    What is None in the settings: hops as long as the controller knows the way, and keypoints only if they help. Who
+    says how long hops are wants keypoints.
 
     A wrong map misleads: plans over it send agents where nobody went. On held-out trajectories the actions that led to
     a state are then less likely if the controller is told the plan's next target than if it is told the state itself.
@@ -109,7 +110,7 @@ def choose_planning(
     chosen = settings.known(float(np.clip(natural_hop(likelihood), *HOPS)))
     assert chosen.max_hop is not None
     what = f"hops of up to {chosen.max_hop:.0f} steps, reached within {chosen.reach:.0f}"
-    if settings.direct is not None:
+    if settings.direct is not None or settings.max_hop is not None:
         return chosen, f"from the data: {what}"
     loss = _loss(policy, navigator.replanned(chosen), dataset)
     chosen = replace(chosen, direct=loss > MAX_LOSS)

@@ -191,7 +191,10 @@ class BenchmarkRun:
     def _load(self, folder: RunFolder) -> OfflineAlgorithm:
         """The agent of a folder, to act as this run says: another run may have trained it."""
         acting = {name: self._hyperparams[name] for name in self._acting}
-        return algorithm(self.experiment.algo).load(folder.agent, device=self.experiment.device, **acting)
+        model = algorithm(self.experiment.algo).load(folder.agent, device=self.experiment.device, **acting)
+        dataset, _ = self.data.load(self.experiment.env, progress=False)
+        model.choose_settings(dataset.split(getattr(model, "held_out", 0.0), model.seed or 0).held_out)
+        return model
 
     def _latest(self) -> RunFolder | None:
         """The last training on these data that ended with a saved agent, be it whole or interrupted."""

@@ -73,7 +73,7 @@ def test_the_agent_gets_round_a_wall_that_it_is_told_of_or_finds_out(capsys, tmp
     argv = ["--episodes", "1", "--deterministic", "--device", "cpu", "-f", str(tmp_path)]
     assert walled_off.main([*argv, "--plot", str(tmp_path / "plans.png")]) == 0
     reached = re.findall(r"(no wall|untold|told|patience \d+|before) +(\d) of 2", capsys.readouterr().out)
-    assert reached == [("no wall", "2"), ("untold", "0"), ("told", "2"), ("patience 20", "2"), ("before", "2")]
+    assert reached == [("no wall", "2"), ("untold", "0"), ("told", "2"), ("patience 30", "2"), ("before", "2")]
     assert (tmp_path / "plans.png").stat().st_size > 10_000
 
 

@@ -189,7 +189,7 @@ def build_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--tasks", type=int, nargs="+", default=[2, 4], metavar="N", help="tasks to play")
     parser.add_argument("--episodes", type=int, default=5, metavar="N", help="of each task (default: %(default)s)")
-    parser.add_argument("--patience", type=int, default=20, help="steps without progress (default: %(default)s)")
+    parser.add_argument("--patience", type=int, default=30, help="steps without progress (default: %(default)s)")
     parser.add_argument("--deterministic", action="store_true", help="mean actions instead of sampled ones")
     parser.add_argument("--seed", type=int, default=0, help="of the episodes (default: %(default)s)")
     parser.add_argument("--plot", type=Path, metavar="FILE", help="draw plans and walks: untold, told and finding out")

@@ -169,7 +169,8 @@ def test_a_grid_of_seeds_and_variants_side_by_side(workplace: Path, capsys: pyte
     # One training serves the variants that differ in how the agent acts, and each acts in its own way.
     assert len(list(Path("logs/benchmark").glob("*/proq/*"))) == 4
     runs = {run.variant: run for run in grid_of(options).runs() if run.experiment.seed == 1}
-    agents: dict[str, Any] = {name: run._load(run._latest()) for name, run in runs.items()}
+    dataset, _ = runs["plain"].data.load(ENV, progress=False)
+    agents: dict[str, Any] = {name: run._load(run._latest(), dataset) for name, run in runs.items()}
     assert agents["near"].planning.max_hop == 7.0 and agents["plain"].planning.max_hop not in (None, 7.0)
     assert agents["few"].keypoints.n == 4 and agents["plain"].keypoints.n == 5
 

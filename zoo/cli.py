@@ -165,14 +165,7 @@ def add_common_arguments(
     """
     if algo:
         parser.add_argument("--algo", choices=ALGOS, default=DEFAULT_ALGO, help="algorithm (default: %(default)s)")
-    parser.add_argument(
-        "-f",
-        "--log-folder",
-        type=Path,
-        default=DEFAULT_LOG_FOLDER,
-        metavar="DIR",
-        help=f"{holds} (default: %(default)s)",
-    )
+    add_log_folder_argument(parser, holds)
     parser.add_argument("--device", default="auto", help="cpu, cuda, cuda:1 ...; auto takes a GPU if there is one")
     parser.add_argument(
         "--num-threads",
@@ -187,6 +180,23 @@ def add_common_arguments(
         default=1,
         metavar="{0,1,2}",
         help="0: quiet, 1: normal, 2: also tracebacks (default: %(default)s)",
+    )
+
+
+def add_log_folder_argument(parser: argparse.ArgumentParser, holds: str) -> None:
+    """
+    Where runs are.
+
+    :param parser: to add it to
+    :param holds: what the command keeps there, for the help
+    """
+    parser.add_argument(
+        "-f",
+        "--log-folder",
+        type=Path,
+        default=DEFAULT_LOG_FOLDER,
+        metavar="DIR",
+        help=f"{holds} (default: %(default)s)",
     )
 
 

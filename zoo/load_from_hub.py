@@ -10,9 +10,8 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 
-from zoo.cli import DEFAULT_LOG_FOLDER, run
+from zoo.cli import add_log_folder_argument, run
 from zoo.registry import ALGOS, DEFAULT_ALGO
 
 
@@ -26,14 +25,7 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument("-orga", "--organization", metavar="NAME", help="whose <algo>-<env>, without --repo-id")
     parser.add_argument("-name", "--repo-name", metavar="NAME", help="instead of <algo>-<env>")
     parser.add_argument("--revision", metavar="NAME", help="branch, tag or commit")
-    parser.add_argument(
-        "-f",
-        "--log-folder",
-        type=Path,
-        default=DEFAULT_LOG_FOLDER,
-        metavar="DIR",
-        help="the run will be DIR/<algo>/<env>_<number> (default: %(default)s)",
-    )
+    add_log_folder_argument(parser, "the run will be DIR/<algo>/<env>_<number>")
     return parser
 
 

@@ -10,12 +10,11 @@ import numpy as np
 
 from proq_agent.planning.goal_map import Controller, Places
 from proq_agent.planning.graph import Hops, Routes
-from proq_agent.planning.planner import Planner
+from proq_agent.planning.planner import Planner, Snapshot
 from proq_agent.planning.progress import Progress, watch
 from proq_agent.planning.snags import Ahead
 
 if TYPE_CHECKING:
-    from proq_agent.planning.planner import Snapshot
     from proq_agent.planning.settings import PlanningSettings
 
 

@@ -29,6 +29,7 @@ from zoo.runs.options import TrainingOptions
 from zoo.runs.training import train
 
 if TYPE_CHECKING:
+    from proq_agent.common.dataset import GoalDataset
     from proq_agent.common.offline import OfflineAlgorithm
     from zoo.data.load import DatasetInfo
     from zoo.data.source import DataSource
@@ -128,8 +129,8 @@ class BenchmarkRun:
         """Train, or go on with the training, evaluate the final agent and write the results."""
         experiment = self.experiment
         folder = self._trained()
-        model = self._load(folder)
         dataset, info = self.data.load(experiment.env)
+        model = self._load(folder, dataset)
         pool, tasks = task_envs(experiment.env, self.data.trust_dataset)
         actor = model if self._map is None else self._map.guide(model)
         try:
@@ -181,18 +182,18 @@ class BenchmarkRun:
             raise ValueError(f"cannot export {self}: there is no agent in {self._runs}")
         path = folder / self.experiment.algo / f"{env_name(self.experiment.env)}.zip"
         path.parent.mkdir(parents=True, exist_ok=True)
-        self._load(latest).save(path, exclude=["training"])
+        dataset, _ = self.data.load(self.experiment.env, progress=False)
+        self._load(latest, dataset).save(path, exclude=["training"])
 
     @property
     def _runs(self) -> Path:
         """A folder of its own, so that an agent of another training is never gone on with."""
         return self.log_folder / "benchmark" / f"seed_{self.experiment.seed}_{self.training}"
 
-    def _load(self, folder: RunFolder) -> OfflineAlgorithm:
+    def _load(self, folder: RunFolder, dataset: GoalDataset) -> OfflineAlgorithm:
         """The agent of a folder, to act as this run says: another run may have trained it."""
         acting = {name: self._hyperparams[name] for name in self._acting}
         model = algorithm(self.experiment.algo).load(folder.agent, device=self.experiment.device, **acting)
-        dataset, _ = self.data.load(self.experiment.env, progress=False)
         model.choose_settings(dataset.split(getattr(model, "held_out", 0.0), model.seed or 0).held_out)
         return model
 

@@ -51,7 +51,6 @@ def test_every_entry_of_the_shipped_file_is_read_without_error() -> None:
 
 # Every switch of a departure from the paper, in the paper's position.
 DEPARTURES: dict[str, Any] = {
-    "max_weight": math.inf,
     "stochastic": "ignore",
     "distance": {"floor": False, "bounded_ood": False, "far_focus": math.inf},
     "keypoints": {"bounded": False, "barrier": True},
@@ -75,7 +74,9 @@ def test_the_paper_preset_turns_every_departure_off() -> None:
     assert (kwargs["map_fraction"], kwargs["actor_fraction"], kwargs["goals"]["discount"]) == (1.0, 1.0, 0.99)
     shares = {role: {k: v for k, v in kwargs["goals"][role].items() if v} for role in ("value", "actor")}
     assert shares == {"value": {"uniform": 1.0}, "actor": {"future": 1.0}}
-    assert kwargs["keypoints"]["start"] == 100_000  # a tenth of the updates
+    assert kwargs["keypoints"]["start"] == 0.1
+    # No bound that binds where a step costs at most 1 + ε, but one: before, exp(α·A) overflows.
+    assert math.exp(kwargs["temperature"] * (1.0 + kwargs["distance"]["close_margin"])) < kwargs["max_weight"] < math.inf
     model = ProQ(**given, observation_space=GridMaze().observation_space, action_space=GridMaze().action_space)
     assert model.policy.actor.hidden[0].in_features == 2 + 16  # observation and latents
 

@@ -86,7 +86,7 @@ class ProQ(OfflineAlgorithm):
     :param learning_rate: of the networks, a number or a function of the remaining progress (from 1 to 0)
     :param batch_size: transitions in an update
     :param temperature: α of the advantage-weighted regression
-    :param max_weight: upper bound of a transition's weight in it; the paper has none
+    :param max_weight: upper bound of a transition's weight in it; the paper prints none
     :param map_fraction: share of the updates, the first ones, in which φ, d, ψ and the keypoints are learned; then the
         keypoints settle on the nearest states of the data, and the actor goes on alone, on a map that no longer moves
     :param actor_fraction: share of the updates, the last ones, in which the actor is learned; the learning rate of map

@@ -76,7 +76,9 @@ def test_the_paper_preset_turns_every_departure_off() -> None:
     assert shares == {"value": {"uniform": 1.0}, "actor": {"future": 1.0}}
     assert kwargs["keypoints"]["start"] == 0.1
     # No bound that binds where a step costs at most 1 + ε, but one: before, exp(α·A) overflows.
-    assert math.exp(kwargs["temperature"] * (1.0 + kwargs["distance"]["close_margin"])) < kwargs["max_weight"] < math.inf
+    assert (
+        math.exp(kwargs["temperature"] * (1.0 + kwargs["distance"]["close_margin"])) < kwargs["max_weight"] < math.inf
+    )
     model = ProQ(**given, observation_space=GridMaze().observation_space, action_space=GridMaze().action_space)
     assert model.policy.actor.hidden[0].in_features == 2 + 16  # observation and latents
 

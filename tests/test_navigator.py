@@ -10,6 +10,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from straight_map import RING, StraightMap, straight_navigator
 
 from proq_agent.planning.navigator import Navigator
+from proq_agent.planning.progress import MAX_SNAGS
 
 CORRIDOR = np.stack([np.arange(0.0, 60.0, 4.0), np.zeros(15)], axis=1)
 
@@ -182,9 +183,20 @@ def test_who_is_stuck_goes_another_way_at_once():
         target, progress = heads_for(navigator, START, GOAL, progress)
         targets.append(target[0].tolist())
     assert targets == [[10.0, 0.0]] * 3 + [[0.0, 10.0]]  # in the very step in which patience ends
-    assert heads_for(navigator, START, GOAL)[0].tolist() == [[0.0, 10.0]]  # and it is remembered
-    navigator.planner.clear_penalties()
-    assert heads_for(navigator, START, GOAL)[0].tolist() == [[10.0, 0.0]]
+    assert heads_for(navigator, START, GOAL, progress)[0].tolist() == [[0.0, 10.0]]  # and it is remembered
+    elsewhere = GOAL + np.array([0.0, -1.0], np.float32)
+    assert heads_for(navigator, START, elsewhere, progress)[0].tolist() == [
+        [0.0, 10.0]
+    ]  # on the way to other goals, too
+    assert heads_for(navigator, START, GOAL)[0].tolist() == [[10.0, 0.0]]  # but by nobody else
+
+
+def test_an_agent_that_begins_anew_forgets_where_it_was_stuck():
+    navigator, progress = ring(), None
+    for _ in range(4):
+        _, progress = navigator.decide(START, GOAL, progress)
+    decision, progress = navigator.decide(START, GOAL, progress, np.array([True]))
+    assert navigator.points(decision).tolist() == [[10.0, 0.0]] and not len(progress.snagged)
 
 
 def test_following_a_plan_reroutes_as_deciding_does():
@@ -194,12 +206,27 @@ def test_following_a_plan_reroutes_as_deciding_does():
     assert plan.nodes == [7, 6, 5, 4, 8]
 
 
-def test_only_who_is_stuck_adds_a_penalty():
+def test_of_many_agents_each_knows_its_own_snags():
+    """What a batch decides is what each of its agents would decide alone."""
+    navigator, alone, goals = ring(), [None, None, None], np.repeat(GOAL, 3, axis=0)
+    progress: Any = None
+    for step in range(9):
+        achieved = (START + np.array([[0.0, 0.0], [2.0 * step, 0.0], [0.0, 1.0]])).astype(np.float32)
+        together, progress = navigator.decide(achieved, goals, progress)
+        for row, own in enumerate(alone):
+            decision, alone[row] = ring().decide(achieved[row : row + 1], GOAL, own)
+            assert decision.hops.target[0] == together.hops.target[row]
+            assert decision.hops.cost[0] == pytest.approx(together.hops.cost[row])
+    assert progress.snagged.tolist() == [0, 2]
+    assert navigator.planner.version == 0
+
+
+def test_what_is_blocked_holds_for_who_was_stuck_too():
     navigator, progress = ring(), None
-    for step in range(4):
-        achieved = np.concatenate([START, START + np.array([2.0 * step, 20.0])]).astype(np.float32)
-        _, progress = navigator.decide(achieved, np.concatenate([GOAL, GOAL]), progress)
-    assert len(navigator.planner.snapshot.closures.in_force) == 1
+    for _ in range(4):
+        _, progress = navigator.decide(START, GOAL, progress)
+    navigator.planner.block(nodes=6)
+    assert heads_for(navigator, START, GOAL, progress)[0].tolist() == [[10.0, 0.0]]
 
 
 def test_without_patience_the_map_is_trusted_for_ever():
@@ -221,11 +248,10 @@ def test_penalties_are_a_hop_at_least_and_the_longest_way_at_most():
     planner = navigator.planner
     for _ in range(200):  # it cannot move at all
         _, progress = navigator.decide(START, GOAL, progress)
-    costs = [closure.cost for closure in planner.snapshot.closures.in_force.values()]
-    assert len(costs) > 50
+    costs = progress.snags_of(0)[:, -1]
+    assert len(costs) == MAX_SNAGS
     assert max(costs) == planner.graph.longest_way  # else they would double again and again
-    planner.clear_penalties()
     progress = None
     for _ in range(2):
-        _, progress = navigator.decide(GOAL + np.array([3.0, 0.0]), GOAL, progress)
-    assert [closure.cost for closure in planner.snapshot.closures.in_force.values()] == [11.0]
+        _, progress = navigator.decide(GOAL + np.array([3.0, 0.0], np.float32), GOAL, progress)
+    assert progress.snags_of(0)[:, -1].tolist() == [11.0]

@@ -81,6 +81,10 @@ def test_boxes_are_blocked_from_the_beginning_or_later_and_opened_again(tmp_path
     assert agree(agent, runtime, seen) == closed
 
 
+def goes(seen: dict[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+    return seen["achieved_goal"][None], seen["desired_goal"][None]
+
+
 def test_who_gets_no_closer_looks_for_another_way(tmp_path):
     agent = shipped("giant-navigate")
     agent.set_planning(patience=3)
@@ -88,6 +92,7 @@ def test_who_gets_no_closer_looks_for_another_way(tmp_path):
     runtime = Runtime(tmp_path)
     start, goal = (agent.planner.points[node].astype(np.float32) for node in (0, 50))
     targets, ours, theirs = [], None, None
+    first = {"observation": start, "achieved_goal": start, "desired_goal": goal}
     for step in range(40):
         # First it moves, then something holds it.
         here = start + np.float32(0.1 * min(step, 3))
@@ -95,9 +100,11 @@ def test_who_gets_no_closer_looks_for_another_way(tmp_path):
         action, ours = agent.predict(seen, ours, deterministic=True)
         found, theirs = runtime.predict(seen, theirs)
         np.testing.assert_allclose(found, action, atol=1e-5)
-        targets.append(runtime.plan(here.astype(float), seen["desired_goal"].astype(float)))
-        assert targets[-1] == agent.plan(here, seen["desired_goal"]).nodes
-    assert len(runtime.closures.in_force) > 3 and targets[0] != targets[29]
+        targets.append(runtime.decide(seen, theirs)[0])
+        assert targets[-1] == agent.navigator.decide(*goes(seen), ours)[0].hops.target[0]
+    assert len(theirs[-1]) > 3 and targets[0] != targets[29]
+    # Another agent knows nothing of it, nor does this one when it begins anew.
+    assert runtime.decide(first)[0] == targets[0] == agent.navigator.decide(*goes(first))[0].hops.target[0]
 
 
 def hazard(entrance: Any, **changes: Any) -> ChanceEdge:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from proq_agent.planning.progress import Progress, watch
+from proq_agent.planning.progress import MAX_SNAGS, Progress, watch
 
 
 class Watch:
@@ -20,9 +20,8 @@ class Watch:
 
     def __call__(self, *costs: float, episode_start: Any = None) -> list[int]:
         """The rows that are stuck."""
-        self.progress, stuck = watch(
-            self.patience, self.version, self.goals, np.array(costs), self.arrived, self.progress, episode_start
-        )
+        known = Progress.of(self.progress, self.goals, self.version, 2, episode_start)
+        self.progress, stuck = watch(self.patience, np.array(costs), self.arrived, known)
         return stuck.tolist()
 
 
@@ -57,7 +56,7 @@ def test_a_row_begins_anew_with_its_episode_goal_or_graph(reason):
     if reason == "graph":
         watch.version += 1
     if reason == "number":
-        watch.progress = Progress(np.zeros((3, 2)), *np.zeros((3, 3)))
+        watch.progress = Progress.begin(np.zeros((3, 2)), 0, 2)
     assert not watch(60.0, 60.0, episode_start=np.array([True, True]) if reason == "episode" else None)
     assert not watch(60.0, 60.0)
     assert watch(60.0, 50.0) == [0]
@@ -75,3 +74,37 @@ def test_goals_that_change_in_place_are_noticed(patience):
         watch(50.0)
     watch.goals += 1.0
     assert not watch(50.0)
+
+
+HERE, THERE = np.array([1.0, 2.0]), np.array([3.0, 4.0])
+
+
+def test_each_agent_remembers_where_it_was_stuck():
+    goals = np.zeros((3, 2), np.float32)
+    progress = Progress.begin(goals, 0, 2)
+    assert not len(progress.snagged)
+    progress = progress.with_snag(2, HERE, THERE, 5.0).with_snag(0, THERE, HERE, 6.0).with_snag(2, THERE, HERE, 7.0)
+    assert progress.snagged.tolist() == [0, 2]
+    assert progress.snags_of(2).tolist() == [[1.0, 2.0, 3.0, 4.0, 5.0], [3.0, 4.0, 1.0, 2.0, 7.0]]
+    again = Progress.of(progress, goals, 0, 2, np.array([False, False, True]))
+    assert again.snagged.tolist() == [0] and len(again.snags_of(2)) == 0
+    assert Progress.of(progress, goals + 1, 1, 2).snagged.tolist() == [0, 2]
+
+
+@pytest.mark.parametrize(
+    "snags",
+    [
+        np.zeros((1, 1, 4)),
+        np.zeros((2, 1, 5)),
+        np.zeros((1, MAX_SNAGS + 1, 5)),
+        np.full((1, 1, 5), np.inf),
+        np.array([[[0.0, 0.0, np.nan, 0.0, 1.0]]]),
+        np.array([[[0.0, 0.0, 0.0, 0.0, -1.0]]]),
+        np.array([[[np.nan] * 5, [0.0] * 5]]),
+        np.array([[["a"] * 5]]),
+    ],
+)
+def test_snags_that_nobody_can_have_met_are_refused(snags):
+    progress = Progress.begin(np.zeros((1, 2)), 0, 2)._replace(snags=snags)
+    with pytest.raises(ValueError, match="what the last predict"):
+        Progress.of(progress, np.zeros((1, 2)), 0, 2)

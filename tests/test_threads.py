@@ -115,18 +115,16 @@ def test_threads_share_one_planner_from_the_first_moment(model):
 
 
 def test_threads_with_patience_keep_their_own_progress(model):
-    """Each stands still before a goal of its own; what any of them finds out, all know."""
+    """Each stands still before a goal of its own, and what it finds out nobody else knows."""
     model.set_planning(patience=2)
-    asked = batches([1] * N_THREADS)
+    asked, states = batches([1] * N_THREADS), []
 
     def stand_still(k: int) -> None:
         state = None
         for _ in range(50):
             _, state = model.predict(asked[k], state, deterministic=True)
             np.testing.assert_array_equal(state[0], asked[k]["desired_goal"][None])
+        states.append(state)
 
     in_threads([lambda k=k: stand_still(k) for k in range(N_THREADS)])
-    closures = model.planner.snapshot.closures
-    assert len(closures.in_force) == closures.version > 0
-    model.planner.clear_penalties()
-    assert not model.planner.snapshot.closures.in_force
+    assert all(np.isfinite(state[-1]).any() for state in states) and model.planner.version == 0

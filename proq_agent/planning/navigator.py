@@ -17,6 +17,8 @@ from proq_agent.planning.snags import Ahead
 if TYPE_CHECKING:
     from proq_agent.planning.settings import PlanningSettings
 
+MAX_DETOURS = 256  # graphs of agents that were stuck; those that nobody asks for are forgotten
+
 
 class Plan(NamedTuple):
     """A way to a goal. Where chance decides it ends at the entrance; what follows is planned after the jump."""
@@ -71,11 +73,12 @@ class Navigator:
         self._last_states: tuple[np.ndarray, np.ndarray] | None = None  # of the last goals
         self._batch, self._single = batch, single
         self._goals: dict[bool, _Goals] = {}  # of a single agent, and of a batch
+        self._detours: dict[tuple[int, bytes], Navigator] = {}  # of agents that were stuck
 
     def fork(self) -> Navigator:
         """A navigator for another agent in the same world: the graph is shared, what is known of goals is not."""
         other = copy.copy(self)
-        other._goals = {}
+        other._goals, other._detours = {}, {}
         return other
 
     def replanned(self, settings: PlanningSettings) -> Navigator:
@@ -97,31 +100,30 @@ class Navigator:
         """
         Choose where to go, and notice who gets no closer: not told that the world has changed, agents find out.
 
-        What leads past the place where an agent is stuck, in the direction it was heading, becomes more expensive by
-        its cost to go, so that a few bumps at one place make any detour cheaper. This is learned for good, and shared
-        by all agents on the same planner: see :meth:`Planner.clear_penalties`.
+        What leads past the place where an agent is stuck, in the direction it was heading, becomes more expensive for
+        it by its cost to go, so that a few bumps at one place make any detour cheaper. It remembers them in
+        ``progress``, other agents know nothing of them; see :meth:`Planner.avoid` to tell all.
 
         :param achieved: ``[B, goal_dim]`` where the agents are
         :param desired: ``[B, goal_dim]`` where they want to be
         :param progress: what the last call returned; None at the beginning
-        :param episode_start: ``[B]`` agents that begin anew
+        :param episode_start: ``[B]`` agents that begin anew, and forget
         :return: the decision, and ``progress`` for the next call
         """
-        decision = self._decide(achieved, desired)
         patience = self.planner.settings.patience
         if patience is None:
-            return decision, progress
-        hops, version = decision.hops, decision.goals.snapshot.closures.version
-        known = None if progress is None else Progress.of(progress, desired)
-        progress, stuck = watch(patience, version, desired, hops.cost, hops.arrived, known, episode_start)
+            return self._decide(achieved, desired), progress
+        known = Progress.of(progress, desired, self.planner.version, achieved.shape[1], episode_start)
+        decision = self._decide_each(achieved, desired, known)
+        known, stuck = watch(patience, decision.hops.cost, decision.hops.arrived, known)
         if len(stuck):
-            graph, targets = decision.goals.snapshot.graph, self.points(decision)
+            graph, targets = self.planner.graph, self.points(decision)
             # As the cost to go holds earlier penalties, it would grow without end.
-            penalties = np.clip(hops.cost, graph.max_hop, graph.longest_way)
+            penalties = np.clip(decision.hops.cost, graph.max_hop, graph.longest_way)
             for row in stuck:
-                self.planner.avoid(achieved[row], targets[row], float(penalties[row]))
-            decision = self._decide(achieved, desired)
-        return decision, progress
+                known = known.with_snag(row, achieved[row], targets[row], float(penalties[row]))
+            decision = self._decide_each(achieved, desired, known)
+        return decision, known
 
     def act(self, observations: np.ndarray, decision: Decision, deterministic: bool, generator: Any) -> np.ndarray:
         """
@@ -173,6 +175,41 @@ class Navigator:
 
     def _controller(self, n_agents: int) -> Controller:
         return self._single if n_agents == 1 and self._goal_states is None else self._batch
+
+    def _decide_each(self, achieved: np.ndarray, desired: np.ndarray, progress: Progress) -> Decision:
+        """Who was stuck plans with what it has found out, the others with the map as it is."""
+        snagged = progress.snagged
+        if len(achieved) == len(snagged) == 1:
+            return self._detour(progress.snags_of(0))._decide(achieved, desired)
+        decision = self._decide(achieved, desired)
+        if not len(snagged):
+            return decision
+        hops, goals = Hops(*(part.copy() for part in decision.hops)), decision.goals
+        ends = goals.places.points.copy()
+        for row in snagged:
+            own = self._detour(progress.snags_of(row))._decide(achieved[row : row + 1], desired[row : row + 1])
+            for part, of_row in zip(hops, own.hops, strict=True):
+                part[row] = of_row[0]
+            ends[row] = own.goals.places.points[0]
+        if self._goal_states is not None:  # another state may satisfy the goal better now
+            places = self.planner.goal_map.place(ends)
+            goals = goals._replace(places=places, targets=self._batch.targets(self.planner.nodes, places))
+        return Decision(hops, decision.states, goals)
+
+    def _detour(self, snags: np.ndarray) -> Navigator:
+        """A navigator for agents that were stuck at some places, ``[n, 2 * map_dim + 1]``."""
+        if not len(snags):
+            return self
+        key = self.planner.version, snags.tobytes()
+        found = self._detours.get(key)
+        if found is None:
+            *_, cost = snag = snags[-1]
+            place, target = snag[:-1].astype(np.float32).reshape(2, -1)
+            planner = copy.copy(self._detour(snags[:-1]).planner)
+            planner.avoid(place, target, cost)
+            found = Navigator(planner, self._batch, self._single, self._goal_states)
+            self._detours = dict([*self._detours.items(), (key, found)][-MAX_DETOURS:])
+        return found
 
     def _decide(self, achieved: np.ndarray, desired: np.ndarray) -> Decision:
         """Where a goal is several states, all of them are planned for, and the best is chosen."""

@@ -25,6 +25,7 @@ from zoo.portable.networks import Networks
 
 COST_OF_A_MISS = 1e6  # at least: odds come first, length second
 MIN_PROGRESS = 1.0  # steps; less is noise
+MAX_SNAGS = 64  # places that an agent remembers
 
 
 class Goal(NamedTuple):
@@ -55,6 +56,9 @@ class Runtime:
         self.closures = Closures(self.networks, self.points, self.distances, self.reach)
         for low, high in data["blocked_boxes"]:
             self.closures.block(low, high)
+        self.version = 0  #: grows with every box that is closed or opened
+        self.snags: tuple[Any, ...] = ()  #: where the agent was stuck that asked last
+        self._handles: list[int] = []  # of these
         self._build_graph()
 
     def predict(self, observation: dict[str, Any], state: Any = None) -> tuple[np.ndarray, Any]:
@@ -72,15 +76,28 @@ class Runtime:
     def block(self, low: Any, high: Any) -> int:
         """Close a box in goal space; see also :meth:`unblock`."""
         handle = self.closures.block(low, high)
-        self._build_graph()
+        self._changed()
         return handle
 
     def unblock(self, handle: int) -> None:
         """Open it again."""
         self.closures.lift(handle)
-        self._build_graph()
+        self._changed()
 
     # ------------------------------------------------------------------------------------------------------ the graph
+
+    def _changed(self) -> None:
+        self.version += 1
+        self._build_graph()
+
+    def _avoid(self, snags: tuple[Any, ...]) -> None:
+        """Plan for an agent that was stuck at these places, and at no other."""
+        if snags is not self.snags and (snags or self.snags):
+            for handle in self._handles:
+                self.closures.lift(handle)
+            self._handles = [self.closures.avoid(*snag) for snag in snags]
+            self._build_graph()
+        self.snags = snags
 
     def _build_graph(self) -> None:
         """The shortest ways between nodes, with what is closed now."""
@@ -179,20 +196,20 @@ class Runtime:
     def decide(self, observation: dict[str, Any], state: Any = None) -> tuple[int, Any]:
         """The node to head for. Who gets no closer for ``patience`` steps takes the way for closed."""
         here, goal = _point(observation["achieved_goal"]), _point(observation["desired_goal"])
+        old_goal, best, stalled, version, snags = (goal, np.inf, 0, self.version, ()) if state is None else state
+        self._avoid(snags)
         node, cost, arrived = self.next_hop(here, goal)
         if self.patience is None:
             return node, state
-        version = self.closures.version
-        old_goal, best, stalled, old_version = (goal, np.inf, 0, version) if state is None else state
-        anew = (old_goal != goal).any() or old_version != version  # costs now mean something else
+        anew = (old_goal != goal).any() or version != self.version  # costs now mean something else
         closer = anew or arrived or np.isinf(cost) or cost <= best - MIN_PROGRESS
         best, stalled = (cost, 0) if closer else (best, stalled + 1)
         if stalled >= self.patience:
             penalty = float(np.clip(cost, self.max_hop, self.longest_way))
-            self.closures.avoid(here, self.known(goal).points[node], penalty)
-            self._build_graph()
+            best, snags = np.inf, (*snags, (here, self.known(goal).points[node], penalty))[:MAX_SNAGS]
+            self._avoid(snags)
             node = self.next_hop(here, goal)[0]
-        return node, (goal, best, stalled, version)
+        return node, (goal, best, stalled, self.version, snags)
 
     def act(self, observation: dict[str, Any], node: int) -> np.ndarray:
         """The action that leads towards a node, or to the goal."""

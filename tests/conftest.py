@@ -37,6 +37,7 @@ TINY: dict[str, Any] = {
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--fuzz", type=int, default=0, metavar="N", help="cases for each target of test_fuzz.py")
+    parser.addoption("--stress", type=int, default=0, metavar="N", help="calls of predict in test_threads.py")
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -8,6 +8,7 @@ as one likes, others every time.
 from __future__ import annotations
 
 import contextlib
+import importlib
 import io
 import json
 import zipfile
@@ -30,7 +31,6 @@ from tiny_goal import tiny_arrays, tiny_model
 import zoo
 from proq_agent import GoalDataset, ProQ
 from proq_agent.common.archive import read_archive
-from proq_agent.common.minari_files import load_minari
 from proq_agent.common.offline import OfflineAlgorithm
 from proq_agent.common.tensor_file import check_finite
 from proq_agent.proq.policies import ProQPolicy
@@ -103,6 +103,9 @@ def _sound_agents_are_used() -> None:
     """Also loads whatever is loaded when it is first needed, as compiled kernels and packages of environments."""
     for version in (1, 2):
         use(ProQ.load(as_stream(agent(version)), device="cpu"))
+    for package in ("h5py", "minari"):
+        with contextlib.suppress(ImportError):
+            importlib.import_module(package)
     for algo in ALGOS.keys() - {"proq"}:
         use(algorithm(algo).load(as_stream(rival(algo)), device="cpu"))
     with contextlib.suppress(ValueError):
@@ -355,7 +358,34 @@ SPEC = json.dumps(
         "vector_entry_point": None,
     }
 )
-METADATA = json.dumps({"env_spec": SPEC, "observation_space": "{}", "action_space": "{}", "data_format": "hdf5"})
+BOX = json.dumps({"type": "Box", "dtype": "float32", "shape": [2], "low": [-1.0, -1.0], "high": [1.0, 1.0]})
+METADATA = json.dumps({"env_spec": SPEC, "action_space": BOX, "data_format": "hdf5", "total_episodes": 2})
+
+
+@cache
+def hdf5_bytes(compression: str | None) -> bytes:
+    """Two episodes as Minari stores them."""
+    import h5py
+
+    buffer = io.BytesIO()
+    rows = {name: array.reshape(2, 6, -1) for name, array in tiny_arrays(2, 6).items()}
+    with h5py.File(buffer, "w", track_order=True) as file:
+        for k in range(2):
+            seen, actions = rows["observations"][k], rows["actions"][k, :-1]
+            arrays = {"observations/observation": seen, "observations/achieved_goal": seen, "actions": actions}
+            for name, array in arrays.items():
+                options = {"chunks": True, "maxshape": (None, 2), "compression": compression}
+                file.create_dataset(f"episode_{k}/{name}", data=array, **options)
+    return buffer.getvalue()
+
+
+def minari_folder(factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
+    pytest.importorskip("minari")
+    pytest.importorskip("h5py")
+    monkeypatch.setenv("MINARI_DATASETS_PATH", str(_folder(factory) / "minari"))
+    folder = _folder(factory) / "minari" / "fuzz" / "set-v0" / "data"
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
 
 
 @cases(200)
@@ -363,20 +393,31 @@ METADATA = json.dumps({"env_spec": SPEC, "observation_space": "{}", "action_spac
 def test_metadata_of_minari_datasets(
     tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch, data: st.DataObject
 ) -> None:
-    pytest.importorskip("minari")
-    folder = _folder(tmp_path_factory) / "minari"
-    monkeypatch.setenv("MINARI_DATASETS_PATH", str(folder))
-    path = folder / "fuzz" / "set-v0" / "data" / "metadata.json"
-    path.parent.mkdir(parents=True, exist_ok=True)
+    folder = minari_folder(tmp_path_factory, monkeypatch)
+    path = folder / "metadata.json"
     if data.draw(st.booleans()):
         content = json.loads(METADATA) | {"env_spec": json.dumps(data.draw(changed_json(SPEC)))}
     else:
         content = data.draw(changed_json(METADATA))
     path.write_text(json.dumps(content))
     with leaves_nothing(folder):
-        for use_it in (load_minari, lambda name: make_task_env(f"minari:{name}").close()):
+        for use_it in (GoalDataset.from_minari, lambda name: make_task_env(f"minari:{name}").close()):
             with harmless(path.stat().st_size):
                 use_it("fuzz/set-v0")
+
+
+@cases(400)
+@given(data=st.data())
+def test_damaged_hdf5_of_minari_datasets(
+    tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch, data: st.DataObject
+) -> None:
+    folder = minari_folder(tmp_path_factory, monkeypatch)
+    (folder / "metadata.json").write_text(METADATA)
+    content = data.draw(changed_bytes(hdf5_bytes(data.draw(st.sampled_from([None, "gzip"])))))
+    (folder / "main_data.hdf5").write_bytes(content)
+    with leaves_nothing(folder), harmless(len(content)):
+        dataset = GoalDataset.from_minari("fuzz/set-v0")
+        assert dataset.achieved_goals.isfinite().all() and len(dataset) == 12
 
 
 # ---- command lines -----------------------------------------------------------------------------------

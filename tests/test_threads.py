@@ -1,8 +1,12 @@
-"""Threads that share an agent get what each would get alone, while others close and open parts of its map."""
+"""
+Threads that share an agent get what each would get alone, while others close and open parts of its map.
+
+A few calls are made with the other tests; ``pytest tests/test_threads.py -n0 --stress 100000`` makes as many as one
+likes.
+"""
 
 from __future__ import annotations
 
-import os
 import sys
 import threading
 import time
@@ -14,7 +18,13 @@ import pytest
 from proq_agent import ProQ
 
 N_THREADS = 8
-N_CALLS = int(os.environ.get("PROQ_STRESS_CALLS", "1600"))  # of all threads
+N_CALLS = 1600  # of all threads, unless --stress says how many
+
+
+@pytest.fixture
+def n_calls(request: pytest.FixtureRequest) -> int:
+    """Of each thread, with batches of one kind."""
+    return (request.config.getoption("--stress") or N_CALLS) // N_THREADS // 2
 
 
 @pytest.fixture
@@ -66,7 +76,7 @@ def in_threads(functions: list[Any]) -> None:
 
 
 @pytest.mark.parametrize("sizes", [[5] * 8, [1, 2, 3, 5, 8, 13, 2, 1]], ids=["equal", "unequal"])
-def test_predict_gives_each_thread_its_own_answers(model, sizes):
+def test_predict_gives_each_thread_its_own_answers(model, sizes, n_calls):
     asked = batches(sizes)
     areas: list[dict[str, Any]] = [{"nodes": [0, 3]}, {"box": ([2.0, 2.0], [4.0, 4.0])}]
     expected = [[model.predict(batch, deterministic=True)[0]] for batch in asked]  # in each state of the map
@@ -81,7 +91,7 @@ def test_predict_gives_each_thread_its_own_answers(model, sizes):
     def predict(thread: int) -> None:
         rng = np.random.default_rng(thread)
         try:
-            for _ in range(N_CALLS // N_THREADS // 2):
+            for _ in range(n_calls):
                 k = int(rng.integers(len(asked)))
                 found, _ = model.predict(asked[k], deterministic=True)
                 assert found.shape == expected[k][0].shape

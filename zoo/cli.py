@@ -292,12 +292,12 @@ def add_dataset_arguments(parser: argparse.ArgumentParser, trust: bool = True) -
 
 
 def add_trust_argument(parser: argparse._ActionsContainer) -> None:
-    """Add ``--trust-dataset``, for environments that only a Minari dataset describes."""
+    """Add ``--trust-dataset``, for what Minari itself does with a dataset, and we do not with a stranger's."""
     parser.add_argument(
         "--trust-dataset",
         action="store_true",
         help="build the environment that a Minari dataset describes even if it is none of Gymnasium's registered ones, "
-        "which runs code of the dataset's author",
+        "which runs code of the dataset's author, and read its files without bounds",
     )
 
 

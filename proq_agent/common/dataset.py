@@ -13,7 +13,7 @@ from gymnasium import spaces
 
 from proq_agent.common.errors import within
 from proq_agent.common.goals import GoalSpec, as_goal_spec
-from proq_agent.common.minari_files import load_minari
+from proq_agent.common.minari_files import read_minari
 from proq_agent.common.npz import read_npz
 from proq_agent.common.transitions import as_flags, ends_of_valid, with_last_states
 
@@ -285,14 +285,16 @@ class GoalDataset:
         """
         Read a Minari dataset, with flat observations or with ``observation`` and ``achieved_goal`` in a dict.
 
-        :param dataset: a dataset id, or what ``minari.load_dataset`` returns
+        :param dataset: a dataset id; or, if you trust its author, what ``minari.load_dataset`` returns
         :param kwargs: ``goal`` and ``device``; actions are checked against the dataset's own space
         """
         if isinstance(dataset, str):
-            dataset = load_minari(dataset)
-        kwargs.setdefault("action_space", dataset.action_space)
+            episodes, action_space = read_minari(dataset)
+        else:
+            episodes = ((e.observations, e.actions) for e in dataset.iterate_episodes())
+            action_space = dataset.action_space
         with within("the Minari dataset cannot be used", kind=ValueError):
-            return cls.from_episodes(((e.observations, e.actions) for e in dataset.iterate_episodes()), **kwargs)
+            return cls.from_episodes(episodes, **{"action_space": action_space} | kwargs)
 
     @classmethod
     def from_episodes(cls, episodes: Iterable[tuple[Any, Any]], **kwargs: Any) -> GoalDataset:

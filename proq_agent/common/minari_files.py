@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
+from gymnasium import spaces
+
 from proq_agent.common.errors import within
+from proq_agent.common.files import readable_bytes
+from proq_agent.common.hdf5 import HDF5Arrays
 
 MAX_METADATA_BYTES = 2**22
 MAX_DEPTH = 10
+TRUST = "if you trust its author, give what minari.load_dataset returns, or --trust-dataset on a command line"
 # Environments of Gymnasium that build others, by names in their arguments.
 _BUILDERS = re.compile(r"GymV\d+Environment")
 
@@ -23,23 +30,72 @@ class NamedEnvironment(NamedTuple):
     is_plain: bool  #: whether its name and these arguments are all there is to it, and can do no harm
 
 
-def load_minari(dataset_id: str, trust: bool = False) -> Any:
+class Recording(NamedTuple):
+    """What a dataset holds."""
+
+    episodes: Iterator[tuple[Any, np.ndarray]]  #: observations and actions of each, read when they are asked for
+    action_space: spaces.Box
+
+
+def read_minari(dataset_id: str) -> Recording:
     """
-    Open a Minari dataset of this machine.
+    Read a Minari dataset of this machine within bounds, and nothing but numbers in its own folder.
 
     :param dataset_id: its name
-    :param trust: where its spaces are missing, build the environment that it names to find out. Runs code of its author
     :raises ImportError: without the package
-    :raises ValueError: if the dataset is not there, or damaged, or not to be opened without trust
+    :raises ValueError: naming the file and the remedy, whatever is wrong with it
     """
     metadata = _metadata(dataset_id)
+    path = _data_path(dataset_id) / "main_data.hdf5"
+    if "action_space" not in metadata:
+        raise ValueError(
+            f"the Minari dataset {dataset_id} does not tell its action space, and to build its environment to find out "
+            f"would run code of its author; {TRUST}"
+        )
+    if metadata.get("data_format", "hdf5") != "hdf5":
+        raise ValueError(f"the Minari dataset {dataset_id} is of another format than hdf5; {TRUST}")
+    with within(f"the action space of the Minari dataset {dataset_id} cannot be used", kind=ValueError):
+        action_space = _box(json.loads(metadata["action_space"]))
+    return Recording(_episodes(path, metadata.get("total_episodes")), action_space)
+
+
+def _episodes(path: Path, n_episodes: Any) -> Iterator[tuple[Any, np.ndarray]]:
+    with within(f"{path} cannot be read", "fetch the dataset again", ValueError):
+        if not path.resolve().is_relative_to(path.parent.resolve()):
+            raise ValueError("it is a link out of the dataset's folder")
+        with HDF5Arrays(path, readable_bytes(path.stat().st_size)) as arrays:
+            if not isinstance(n_episodes, int) or n_episodes > len(arrays.file):
+                raise ValueError(f"it holds {len(arrays.file)} episodes, and not {n_episodes!r:.40}")
+            for number in range(n_episodes):
+                episode = arrays.part(arrays.file, f"episode_{number}")
+                seen: Any = arrays.part(episode, "observations")
+                if isinstance(seen, Mapping):
+                    seen = {key: arrays.numbers(arrays.part(seen, key)) for key in ("observation", "achieved_goal")}
+                else:
+                    seen = arrays.numbers(seen)
+                yield seen, arrays.numbers(arrays.part(episode, "actions"))
+
+
+def _box(description: dict[str, Any]) -> spaces.Box:
+    """From JSON as Minari writes it."""
+    if description["type"] != "Box" or description["dtype"] not in ("float32", "float64"):
+        raise ValueError(f"actions must be points of a Box, and not of {description!r:.80}")
+    low, high = (np.array(description[name], dtype=description["dtype"]) for name in ("low", "high"))
+    return spaces.Box(low, high, dtype=low.dtype.type)
+
+
+def load_minari(dataset_id: str) -> Any:
+    """
+    Open a Minari dataset of this machine with the package itself, which may build the environment that it describes and
+    reads whatever it refers to. Runs code of its author.
+
+    :param dataset_id: its name
+    :raises ImportError: without the package
+    :raises ValueError: if the dataset is not there, or damaged
+    """
+    _metadata(dataset_id)
     import minari
 
-    if not trust and not {"observation_space", "action_space"} <= metadata.keys():
-        raise ValueError(
-            f"the Minari dataset {dataset_id} does not tell its spaces, and to build its environment to find out would "
-            "run code of its author; if you trust them, use minari.load_dataset, or --trust-dataset on a command line"
-        )
     with within(f"the Minari dataset {dataset_id} cannot be opened", "fetch it again", ValueError):
         return minari.load_dataset(dataset_id)
 
@@ -76,13 +132,18 @@ def _is_plain(value: Any, depth: int = 0) -> bool:
     return not isinstance(value, str) or re.fullmatch(r"[\w-]{0,40}", value) is not None
 
 
-def _metadata(dataset_id: str) -> dict[str, Any]:
+def _data_path(dataset_id: str) -> Path:
     try:
+        import h5py  # noqa: F401
         from minari.storage import get_dataset_path
     except ImportError as error:
         raise ImportError("Minari datasets need the package: pip install minari h5py") from error
     with within(f"{dataset_id} is no name of a Minari dataset", kind=ValueError):
-        path = Path(get_dataset_path(dataset_id)) / "data" / "metadata.json"
+        return Path(get_dataset_path(dataset_id)) / "data"
+
+
+def _metadata(dataset_id: str) -> dict[str, Any]:
+    path = _data_path(dataset_id) / "metadata.json"
     if not path.is_file():
         raise ValueError(f"there is no Minari dataset {dataset_id} here: minari download {dataset_id}")
     with within(f"{path} is damaged", "fetch the dataset again", ValueError):

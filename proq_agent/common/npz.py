@@ -10,10 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from proq_agent.common.errors import within
-
-# Logged numbers shrink to a fifth or so. A dataset takes three times as much in memory while it is made, so that
-# reading n bytes takes less than 20 n + 300 MB.
-MAX_RATIO, SPARE_BYTES = 6, 95_000_000
+from proq_agent.common.files import readable_bytes
 
 
 def read_npz(path: Path, needed: Collection[str], optional: Collection[str] = ()) -> dict[str, np.ndarray]:
@@ -29,7 +26,7 @@ def read_npz(path: Path, needed: Collection[str], optional: Collection[str] = ()
     with damaged, zipfile.ZipFile(path) as file:
         there = [name.removesuffix(".npy") for name in file.namelist() if name.endswith(".npy")]
         wanted = [name for name in (*needed, *optional) if name in there]
-        room = MAX_RATIO * path.stat().st_size + SPARE_BYTES
+        room = readable_bytes(path.stat().st_size)
         for name in wanted:
             room -= _declared_bytes(file, name)
             if room < 0:

@@ -99,7 +99,7 @@ def load(
     :param seed: seed for a dataset that has to be generated
     :param progress: say what takes time, with a progress bar
     :param split: ``train`` or ``val``
-    :param trust_dataset: where a Minari dataset does not tell its spaces, run code of its author to find out
+    :param trust_dataset: read a Minari dataset without bounds, and run code of its author if it wants that
     :return: the dataset, with the ``-val`` file beside it as its ``held_out``, and where it came from
     :raises ValueError: naming what is wrong with the id or the file, and the remedy
     """
@@ -109,8 +109,8 @@ def load(
     if dataset_path is None and dataset_id.startswith("minari:"):
         if split != "train":
             raise ValueError(f"{dataset_id}: a Minari dataset has no split {split!r}")
-        opened = load_minari(dataset_id.removeprefix("minari:"), trust=trust_dataset)
-        dataset = GoalDataset.from_minari(opened, device=device)
+        name = dataset_id.removeprefix("minari:")
+        dataset = GoalDataset.from_minari(load_minari(name) if trust_dataset else name, device=device)
         return dataset, DatasetInfo(dataset_id, "minari", None, None, None, dataset.n_transitions)
 
     if dataset_path is None:

@@ -36,7 +36,7 @@ def make_task_env(env_id: str, task: int | None = None, *, trust_dataset: bool =
         return make_goal_env(env_id, task or None, **kwargs)
     dataset_id = env_id.removeprefix(MINARI)
     if trust_dataset:
-        return GoalDict(load_minari(dataset_id, trust=True).recover_environment(eval_env=True, **kwargs), task or None)
+        return GoalDict(load_minari(dataset_id).recover_environment(eval_env=True, **kwargs), task or None)
     named = named_environment(dataset_id)
     if named is None or not named.is_plain:
         says = "names no environment" if named is None else f"describes the environment {named.id!r:.80} by code"

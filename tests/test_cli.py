@@ -3,15 +3,21 @@ from __future__ import annotations
 import argparse
 import os
 import signal
+import subprocess
+import sys
 import time
 from importlib import import_module
+from pathlib import Path
 
 import pytest
 
+import zoo
 from zoo.cli import print_table, run
 
+ZOO = Path(zoo.__file__).parent
+
 COMMANDS = (
-    *("train", "enjoy", "benchmark", "optimize", "generate", "bench", "diagnose"),
+    *("train", "enjoy", "benchmark", "optimize", "generate", "bench", "diagnose", "explore"),
     *("export", "push_to_hub", "load_from_hub"),
 )
 
@@ -24,6 +30,25 @@ def test_help_explains_every_option_and_tells_its_default(name: str) -> None:
         assert action.help, action.option_strings
         if isinstance(action.default, int | float) and not isinstance(action.default, bool):
             assert "(default: " in action.help and "its choice" not in action.help, action.option_strings
+
+
+def test_every_command_s_help_is_there_at_once() -> None:
+    """Without what takes seconds to import; in one process after another, so that nobody imports for the next."""
+    modules = [
+        f"zoo.{'.'.join(path.relative_to(ZOO).with_suffix('').parts)}"
+        for path in (*ZOO.glob("*.py"), *ZOO.glob("examples/*.py"))
+        if "__main__" in path.read_text()
+    ]
+    assert len(modules) > len(COMMANDS)
+    program = (
+        "import runpy, sys\n"
+        "try: runpy.run_module(sys.argv.pop(1), run_name='__main__')\n"
+        "except SystemExit: print(sorted({'torch', 'gymnasium', 'scipy', 'matplotlib'} & sys.modules.keys()))"
+    )
+    for module in modules:
+        command = [sys.executable, "-c", program, module, "--help"]
+        lines = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
+        assert lines[0].startswith(f"usage: python -m {module}") and lines[-1] == "[]", (module, lines[-1])
 
 
 def test_a_long_title_of_a_table_stays_on_its_line(capsys: pytest.CaptureFixture[str]) -> None:

@@ -10,7 +10,7 @@ from stable_baselines3.common.env_checker import check_env
 from tiny_goal import tiny_model
 
 from wrappers import make_goal_env
-from zoo.examples import follow_keypoints, walled_off
+from zoo.examples import controllers, follow_keypoints, walled_off, walls
 from zoo.figures.maze_geometry import MazeGeometry
 
 CELL = (8, 5)
@@ -20,9 +20,9 @@ def test_a_walled_off_cell_cannot_be_passed():
     ends = {}
     for name, env in (
         ("open", make_goal_env("pointmaze-giant-v0")),
-        ("walled", walled_off.make_walled_env("pointmaze-giant-navigate-v0", CELL)),
+        ("walled", walls.make_walled_env("pointmaze-giant-navigate-v0", CELL)),
     ):
-        (x, low), (_, high) = walled_off.cell_box(env, CELL)
+        (x, low), (_, high) = walls.cell_box(env, CELL)
         cell_below = {"init_ij": (7, 5), "goal_ij": (1, 1), "init_xy": (x + 2, low - 2), "goal_xy": (0, 0)}
         env.reset(seed=0, options={"task_info": cell_below})
         for _ in range(60):
@@ -33,7 +33,7 @@ def test_a_walled_off_cell_cannot_be_passed():
 
 
 def test_a_walled_maze_is_an_ordinary_environment_with_its_time_limit():
-    env = walled_off.make_walled_env("pointmaze-giant-v0", CELL, task=2)
+    env = walls.make_walled_env("pointmaze-giant-v0", CELL, task=2)
     check_env(env)
     env.reset(seed=0)
     steps = 1
@@ -51,14 +51,14 @@ def test_only_free_cells_of_ogbench_can_be_walled_off(env_id, cell, capsys):
 
 def test_a_picture_shows_each_plan_with_its_walk_and_has_a_legend(tmp_path, monkeypatch):
     figures = []
-    monkeypatch.setattr(walled_off, "draw_legend", lambda figure, columns: figures.append(figure))
+    monkeypatch.setattr(walls, "draw_legend", lambda figure, columns: figures.append(figure))
     model = tiny_model()
     corners = {"walls": np.pad(np.zeros((1, 2), bool), 1, constant_values=True), "unit": 1.0, "first": (0.0, 0.0)}
     maze = MazeGeometry(**corners, row_step=1.0, step=0.1, radius=0.1, tolerance=0.1)
     walks = [np.array([[0.1, 0.1], [x, 0.5], [0.9, 0.9]], np.float32) for x in (0.3, 0.7)]
     plan = model.plan(walks[0][0], walks[0][-1])
     panels = dict(zip(("one", "other"), ((plan, walk) for walk in walks), strict=True))
-    walled_off.draw_walks(tmp_path / "walks.png", model, panels, maze, (np.zeros(2), np.ones(2)))
+    walls.draw_walks(tmp_path / "walks.png", model, panels, maze, (np.zeros(2), np.ones(2)))
     (figure,) = figures
     for axes, title, walk in zip(figure.axes, panels, walks, strict=True):
         lines = {line.get_label(): line.get_xydata() for line in axes.lines}
@@ -87,7 +87,7 @@ def test_a_scripted_controller_reaches_far_goals_behind_keypoints(capsys):
 
 @pytest.mark.slow
 def test_hindsight_learns_on_short_hops():
-    model = follow_keypoints.train_sac(1050, seed=0)
+    model = controllers.train_sac(1050, seed=0)
     env = model.get_env()
     for _ in range(10):
         observation = env.reset()

@@ -113,6 +113,9 @@ def test_play_walks_in_the_simulator_and_says_what_happened(open_page: Open) -> 
     playwright.expect(page.locator(".says")).to_contain_text(re.compile(r"It reached the goal after \d+ steps"))
     playwright.expect(page.locator("#play")).to_have_text("Play")
     assert page.locator("circle.walker").count() == 1 and page.locator("path.trail").get_attribute("d").count("L") > 50
+    # On a blue map a blue or purple line is seen by its edge.
+    for line in ("path.plan", "path.trail"):
+        assert page.locator(f"path.casing[stroke='#fff'] + {line}").count() == 1
     page.locator("#speed").select_option("slow")
     page.locator("#play").click()
     playwright.expect(page.locator(".says")).to_contain_text("Step")

@@ -125,6 +125,10 @@ def test_a_file_that_has_changed_since_it_was_made_is_named(tmp_path: Path, spli
     save(path, splits["train"])  # made anew, and its hash with it
     load(ID, dataset_dir=tmp_path)
     assert beside.exists()
+    held_out = val_path(path)
+    held_out.write_bytes(held_out.read_bytes() + b"more")
+    with pytest.raises(ValueError, match=rf"{ID}-val\.npz has changed"):
+        load(ID, dataset_dir=tmp_path)
 
 
 def test_a_page_that_is_no_dataset_is_not_kept(tmp_path: Path, server: Path) -> None:

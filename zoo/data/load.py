@@ -129,6 +129,7 @@ def load(
     if dataset_path is None:
         _check_is(path, dataset, provenance, dataset_id, source, seed)
     if split == "train" and (beside := val_path(train)).is_file():
+        check_sha256(beside)
         dataset.held_out, _ = _read(beside, dataset_id, device)
     info = DatasetInfo(
         id=dataset_id,

@@ -15,6 +15,7 @@ from matplotlib.collections import LineCollection, PatchCollection
 from matplotlib.figure import Figure
 from matplotlib.legend_handler import HandlerPatch
 from matplotlib.patches import Circle, Rectangle
+from matplotlib.patheffects import withStroke
 from matplotlib.ticker import Formatter
 
 from proq_agent.common.files import atomic_file
@@ -129,7 +130,9 @@ def draw_walls(axes: Axes, maze: MazeGeometry | None, filled: bool = True) -> No
     for centres, style, label in ((maze.entrances, "-", "portal"), (maze.exits, ":", "its exits")):
         for number, centre in enumerate(centres):
             circle = Circle(centre, maze.unit / 4, fill=False, edgecolor=PURPLE, linestyle=style, linewidth=1.4)
-            circle.set(zorder=2.5, label="_" if number else label)
+            circle.set(
+                zorder=2.5, label="_" if number else label, path_effects=[withStroke(linewidth=2.6, foreground="w")]
+            )
             axes.add_patch(circle)
 
 

@@ -118,8 +118,9 @@ export class MapPanel {
     }
     if (layers.has("chance")) map.chance.forEach((edge, k) => {
       const colour = colours.chance[(k + 3) % colours.chance.length], [x, y] = this.at(edge.entrance);
-      parts.push(`<ellipse cx="${x}" cy="${y}" rx="${edge.radius * this.scale[0]}" ry="${edge.radius * this.scale[1]}"
-        fill="${colour}" fill-opacity=".18" stroke="${colour}" stroke-width="${2.2 * p}"/>`);
+      const ring = `<ellipse cx="${x}" cy="${y}" rx="${edge.radius * this.scale[0]}" ry="${edge.radius * this.scale[1]}"`;
+      parts.push(`${ring} class="casing" fill="none" stroke="#fff" stroke-width="${5 * p}" stroke-opacity=".8"/>
+        ${ring} class="portal" fill="${colour}" fill-opacity=".18" stroke="${colour}" stroke-width="${2.2 * p}"/>`);
       edge.exits.forEach((exit, i) => {
         const [u, v] = this.at(exit), [mx, my] = [(x + u) / 2 + (v - y) * 0.12, (y + v) / 2 - (u - x) * 0.12];
         parts.push(`<path d="M${x} ${y}Q${mx} ${my} ${u} ${v}" fill="none" stroke="${colour}" stroke-opacity=".75"
@@ -137,7 +138,7 @@ export class MapPanel {
     const way = this.walk && this.walk.plan ? [{ points: this.walk.plan }] : this.plan ? this.plan.legs : [];
     if (layers.has("plan")) way.slice().reverse().forEach((leg) => {
       const first = leg === way[0], d = line(leg.points.map((point) => this.at(point)));
-      parts.push(`<path d="${d}" fill="none" stroke="#fff" stroke-width="${(first ? 6 : 4) * p}" stroke-opacity=".8"/>
+      parts.push(`<path class="casing" d="${d}" fill="none" stroke="#fff" stroke-width="${(first ? 6 : 4) * p}" stroke-opacity=".8"/>
         <path class="${first ? "plan" : "after"}" d="${d}" fill="none" stroke="${colours.keypoint}" marker-end="url(#tip)"
         stroke-width="${(first ? 2.8 : 1.6) * p}" ${first ? "" : `stroke-dasharray="${3 * p} ${4 * p}"`}/>`);
     });
@@ -185,8 +186,9 @@ export class MapPanel {
       if (before && Math.hypot(point[0] - before[0], point[1] - before[1]) > 0.06 * WIDTH) pieces.push([]);
       pieces.at(-1).push(point);
     });
-    return pieces.map((piece) => `<path class="trail" d="${line(piece)}" fill="none" stroke="${this.style.colours.start}"
-      stroke-width="${2.2 * p}" stroke-linejoin="round" stroke-opacity=".85"/>`).join("");
+    return pieces.map((piece) => `<path class="casing" d="${line(piece)}" fill="none" stroke="#fff" stroke-width="${5 * p}"
+      stroke-opacity=".8"/><path class="trail" d="${line(piece)}" fill="none" stroke="${this.style.colours.start}"
+      stroke-width="${2.2 * p}" stroke-linejoin="round"/>`).join("");
   }
 
   hoverTag(spots, p, line, text) {

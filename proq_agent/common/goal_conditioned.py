@@ -13,6 +13,7 @@ from stable_baselines3.common.type_aliases import GymEnv, Schedule
 
 from proq_agent.common.actor_losses import Metrics
 from proq_agent.common.dataset import GoalDataset
+from proq_agent.common.distributed import own_rows
 from proq_agent.common.goal_policy import GoalPolicy
 from proq_agent.common.goal_sampling import GoalMixture, GoalSampling
 from proq_agent.common.offline import OfflineAlgorithm
@@ -42,7 +43,8 @@ class GoalConditioned(OfflineAlgorithm):
     """
     A :class:`~proq_agent.common.goal_policy.GoalPolicy` that one optimiser moves down one loss.
 
-    A subclass has a :meth:`loss`, and :meth:`update_targets` if it has slow copies of networks.
+    A subclass has a :meth:`loss`, and :meth:`update_targets` if it has slow copies of networks. Where several processes
+    share a batch, networks see ``own_rows`` of it, and the loss is one of the ``whole`` of what they return.
 
     :param policy: as of :class:`~proq_agent.common.offline.OfflineAlgorithm`
     :param env: likewise
@@ -55,6 +57,7 @@ class GoalConditioned(OfflineAlgorithm):
 
     policy: GoalPolicy
     stateful: ClassVar[tuple[str, ...]] = ("optimizer",)
+    shares_batches: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -113,11 +116,12 @@ class GoalConditioned(OfflineAlgorithm):
     def train(self) -> None:
         """One gradient update."""
         self.policy.set_training_mode(True)
-        batch = self.sample()
+        batch = own_rows(self.sample())
         with tensor_cores(self.device):
             loss, metrics = self.loss(batch)
+            self._differentiate(self.optimizer, loss)
             self.update_targets()  # before the step, as OGBench does: they follow one update later
-            self._descend(self.optimizer, loss, metrics)
+            self._step(self.optimizer, metrics)
         self._n_updates += 1
 
 

@@ -9,6 +9,8 @@ from collections.abc import Sequence
 import torch as th
 from torch import nn
 
+from proq_agent.common.distributed import own_uniform
+
 
 class MLP(nn.Module):
     """
@@ -51,7 +53,7 @@ class MLP(nn.Module):
             h = nn.functional.gelu(norm(layer(x)))
             if self.dropout and self.training:
                 keep = 1.0 - self.dropout
-                h = h * (th.rand(h.shape, generator=generator, device=h.device) < keep) / keep
+                h = h * (own_uniform(h.shape, generator, h.device) < keep) / keep
             x = x + h if skip else h
         return self.output(x)
 

@@ -19,6 +19,7 @@ from stable_baselines3.common.policies import BasePolicy
 from stable_baselines3.common.type_aliases import GymEnv, MaybeCallback, Schedule
 from stable_baselines3.common.vec_env import VecEnv
 
+from proq_agent.common import distributed
 from proq_agent.common.agent_file import SavedAlgorithm
 from proq_agent.common.callbacks import ProgressBar, fit_for_offline
 from proq_agent.common.dataset import GoalDataset
@@ -70,6 +71,8 @@ class OfflineAlgorithm(SavedAlgorithm):
 
     dataset: GoalDataset | None = None
     generators: ClassVar[tuple[str, ...]] = ("generator", "acting_generator")
+    #: whether :meth:`train` lets networks see ``own_rows`` and losses ``whole`` batches, see ``distributed.py``
+    shares_batches: ClassVar[bool] = False
 
     def __init__(
         self,
@@ -272,10 +275,20 @@ class OfflineAlgorithm(SavedAlgorithm):
         :param metrics: for the log
         :param learning_rate: the schedule's, by default
         """
-        for group in optimizer.param_groups:
-            group["lr"] = self.lr_schedule(self._current_progress_remaining) if learning_rate is None else learning_rate
+        self._differentiate(optimizer, loss)
+        self._step(optimizer, metrics, learning_rate)
+
+    def _differentiate(self, optimizer: th.optim.Optimizer, loss: th.Tensor) -> None:
+        """The gradients that :meth:`_step` goes along; an update computes all of them before its first step."""
         optimizer.zero_grad(set_to_none=True)
         loss.backward()
+        distributed.average_gradients(p for group in optimizer.param_groups for p in group["params"])
+
+    def _step(
+        self, optimizer: th.optim.Optimizer, metrics: dict[str, th.Tensor], learning_rate: float | None = None
+    ) -> None:
+        for group in optimizer.param_groups:
+            group["lr"] = self.lr_schedule(self._current_progress_remaining) if learning_rate is None else learning_rate
         optimizer.step()
         self._accumulate(metrics)
 
@@ -291,6 +304,10 @@ class OfflineAlgorithm(SavedAlgorithm):
         """
         Learn from the dataset for ``total_timesteps`` gradient updates.
 
+        In a process group of ``torch.distributed`` the processes train one agent: each calls this with the same
+        arguments, computes its share of every batch, and has the same agent in the end. Callbacks are those of each
+        process; if one of them ends the training, it ends for all.
+
         :param total_timesteps: number of updates
         :param callback: called after every update
         :param log_interval: updates between two writes to the logger, besides the last; ``None`` for none
@@ -300,16 +317,19 @@ class OfflineAlgorithm(SavedAlgorithm):
         """
         if self.dataset is None:
             raise ValueError("there is nothing to learn from: pass dataset=... or call set_dataset() first")
+        self.check_processes()
+        distributed.copy_from_main(self.policy.state_dict().values())
         total_timesteps, callback = self._setup_learn(
             total_timesteps, callback, reset_num_timesteps, tb_log_name or type(self).__name__, progress_bar
         )
         callback.on_training_start(locals(), globals())
         while self.num_timesteps < total_timesteps:
             self._update_current_progress_remaining(self.num_timesteps, max(total_timesteps, 1))
-            self.train()
+            with distributed.whole_or_not_at_all(self.generator):
+                self.train()
             self.num_timesteps += 1
             callback.update_locals(locals())
-            if not callback.on_step():
+            if not distributed.all_agree(callback.on_step()):
                 break
             if log_interval is not None and self.num_timesteps % log_interval == 0:
                 self.dump_logs()
@@ -320,6 +340,30 @@ class OfflineAlgorithm(SavedAlgorithm):
             self.choose_settings(self.dataset.held_out)
         callback.on_training_end()
         return self
+
+    def check_processes(self) -> None:
+        """
+        Find out whether the processes of this training can share it.
+
+        :raises ValueError: in all of them
+        """
+        n = distributed.size()
+        if n == 1:
+            return
+        if not self.shares_batches:
+            raise ValueError(f"{type(self).__name__} cannot be trained by {n} processes: it does not share its batches")
+        if self.batch_size % n:
+            instead = f"make it a multiple of {n}, or start another number of them"
+            raise ValueError(f"batch_size {self.batch_size} cannot be shared by {n} processes; {instead}")
+        assert self.dataset is not None
+        data = [distributed.checksum(array) for array in (self.dataset.observations, self.dataset.actions)]
+        distributed.check_same(
+            algorithm=type(self).__name__,
+            seed=self.seed,
+            batch_size=self.batch_size,
+            num_timesteps=self.num_timesteps,
+            dataset=tuple(data),
+        )
 
     def _setup_learn(
         self,

@@ -13,6 +13,7 @@ from stable_baselines3.common.type_aliases import GymEnv, Schedule
 
 from proq_agent.common.actor_losses import ActorLoss, Metrics, awr_loss, ddpg_bc_loss, imitation
 from proq_agent.common.dataset import GoalDataset
+from proq_agent.common.distributed import whole
 from proq_agent.common.goal_conditioned import GoalConditioned, HindsightGoals, named
 from proq_agent.common.goal_networks import frozen
 from proq_agent.common.goal_sampling import GoalBatch, GoalMixture
@@ -108,10 +109,11 @@ class CRL(GoalConditioned):
         """
         policy = self.policy
         steps = th.cat([batch.observations, batch.actions], dim=-1)
-        loss, metrics = contrastive_loss(*policy.critic.embed(steps, batch.value_goals))
+        loss, metrics = contrastive_loss(*whole(*policy.critic.embed(steps, batch.value_goals), dim=-2))
         metrics = named("critic", metrics)
         if self.actor_loss == "awr":
-            value_loss, value_metrics = contrastive_loss(*policy.value.embed(batch.observations, batch.value_goals))
+            embeddings = policy.value.embed(batch.observations, batch.value_goals)
+            value_loss, value_metrics = contrastive_loss(*whole(*embeddings, dim=-2))
             loss, metrics = loss + value_loss, metrics | named("value", value_metrics)
         actor_loss, actor_metrics = self._actor_loss(batch, steps)
         return loss + actor_loss, metrics | named("actor", actor_metrics)
@@ -119,16 +121,16 @@ class CRL(GoalConditioned):
     def _actor_loss(self, batch: GoalBatch, steps: th.Tensor) -> tuple[th.Tensor, Metrics]:
         policy, goals = self.policy, batch.actor_goals
         mean = policy.actor(batch.observations, goals)
-        log_probs, metrics = imitation(mean, batch.actions)
+        log_probs, metrics = imitation(*whole(mean, batch.actions, dim=-2))
         if self.actor_loss == "awr":
             with th.no_grad():
                 advantages = policy.critic(steps, goals).amin(dim=0) - policy.value(batch.observations, goals).squeeze(
                     0
                 )
-            loss, own = awr_loss(log_probs, advantages, self.alpha)
+            loss, own = awr_loss(log_probs, whole(advantages), self.alpha)
         else:
             with frozen(policy.critic):
                 chosen = th.cat([batch.observations, mean.clamp(-1.0, 1.0)], dim=-1)
                 critics = policy.critic(chosen, goals)
-            loss, own = ddpg_bc_loss(log_probs, critics.amin(dim=0), self.alpha)
+            loss, own = ddpg_bc_loss(log_probs, whole(critics.amin(dim=0)), self.alpha)
         return loss, own | metrics

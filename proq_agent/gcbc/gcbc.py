@@ -12,6 +12,7 @@ from stable_baselines3.common.type_aliases import GymEnv, Schedule
 
 from proq_agent.common.actor_losses import Metrics, bc_loss, imitation
 from proq_agent.common.dataset import GoalDataset
+from proq_agent.common.distributed import whole
 from proq_agent.common.goal_conditioned import GoalConditioned, HindsightGoals, named
 from proq_agent.common.goal_policy import GoalPolicy
 from proq_agent.common.goal_sampling import GoalBatch
@@ -80,6 +81,6 @@ class GCBC(GoalConditioned):
         :param batch: transitions and actor goals
         """
         mean = self.policy.actor(batch.observations, batch.actor_goals)
-        log_probs, metrics = imitation(mean, batch.actions)
+        log_probs, metrics = imitation(*whole(mean, batch.actions, dim=-2))
         loss, actor_metrics = bc_loss(log_probs)
         return loss, named("actor", actor_metrics, metrics)

@@ -12,6 +12,7 @@ from stable_baselines3.common.type_aliases import GymEnv, Schedule
 
 from proq_agent.common.actor_losses import ActorLoss, Metrics, awr_loss, ddpg_bc_loss, imitation
 from proq_agent.common.dataset import GoalDataset
+from proq_agent.common.distributed import whole
 from proq_agent.common.goal_conditioned import GoalConditioned, HindsightGoals, named
 from proq_agent.common.goal_networks import frozen, update_target
 from proq_agent.common.goal_sampling import GoalBatch
@@ -109,10 +110,11 @@ class GCIQL(GoalConditioned):
             next_values = policy.value(batch.next_observations, batch.value_goals).squeeze(0)
         values = policy.value(batch.observations, batch.value_goals).squeeze(0)
         critics = policy.critic(batch.observations, batch.value_goals, batch.actions)
-        value_loss, value_metrics = losses.value_loss(values, target_critics, self.expectile)
-        critic_loss, critic_metrics = losses.critic_loss(
-            critics, next_values, batch.rewards, batch.masks, self.goals.discount
+        values, target_critics, critics, next_values, rewards, masks = whole(
+            values, target_critics, critics, next_values, batch.rewards, batch.masks
         )
+        value_loss, value_metrics = losses.value_loss(values, target_critics, self.expectile)
+        critic_loss, critic_metrics = losses.critic_loss(critics, next_values, rewards, masks, self.goals.discount)
         actor_loss, actor_metrics = self._actor_loss(batch)
         metrics = named("value", value_metrics) | named("critic", critic_metrics) | named("actor", actor_metrics)
         return value_loss + critic_loss + actor_loss, metrics
@@ -120,16 +122,16 @@ class GCIQL(GoalConditioned):
     def _actor_loss(self, batch: GoalBatch) -> tuple[th.Tensor, Metrics]:
         policy, goals = self.policy, batch.actor_goals
         mean = policy.actor(batch.observations, goals)
-        log_probs, metrics = imitation(mean, batch.actions)
+        log_probs, metrics = imitation(*whole(mean, batch.actions, dim=-2))
         if self.actor_loss == "awr":
             with th.no_grad():
                 critics = policy.critic(batch.observations, goals, batch.actions)
                 values = policy.value(batch.observations, goals).squeeze(0)
-            loss, own = awr_loss(log_probs, critics.amin(dim=0) - values, self.alpha)
+            loss, own = awr_loss(log_probs, whole(critics.amin(dim=0) - values), self.alpha)
         else:
             with frozen(policy.critic):
                 critics = policy.critic(batch.observations, goals, mean.clamp(-1.0, 1.0))
-            loss, own = ddpg_bc_loss(log_probs, critics.amin(dim=0), self.alpha)
+            loss, own = ddpg_bc_loss(log_probs, whole(critics.amin(dim=0)), self.alpha)
         return loss, own | metrics
 
     def update_targets(self) -> None:

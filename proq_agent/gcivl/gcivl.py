@@ -12,6 +12,7 @@ from stable_baselines3.common.type_aliases import GymEnv, Schedule
 
 from proq_agent.common.actor_losses import Metrics, awr_loss, imitation
 from proq_agent.common.dataset import GoalDataset
+from proq_agent.common.distributed import whole
 from proq_agent.common.goal_conditioned import GoalConditioned, HindsightGoals, named
 from proq_agent.common.goal_networks import update_target
 from proq_agent.common.goal_sampling import GoalBatch
@@ -102,17 +103,16 @@ class GCIVL(GoalConditioned):
             target_values = policy.target_value(batch.observations, batch.value_goals)
             next_target_values = policy.target_value(batch.next_observations, batch.value_goals)
             advantages = policy.value(batch.next_observations, goals) - policy.value(batch.observations, goals)
-        value_loss, value_metrics = implicit_value_loss(
-            policy.value(batch.observations, batch.value_goals),
-            target_values,
-            next_target_values,
-            batch.rewards,
-            batch.masks,
-            self.goals.discount,
-            self.expectile,
+        values = policy.value(batch.observations, batch.value_goals)
+        values, target_values, next_target_values, rewards, masks = whole(
+            values, target_values, next_target_values, batch.rewards, batch.masks
         )
-        log_probs, metrics = imitation(policy.actor(batch.observations, goals), batch.actions)
-        actor_loss, actor_metrics = awr_loss(log_probs, advantages.mean(dim=0), self.alpha)
+        value_loss, value_metrics = implicit_value_loss(
+            values, target_values, next_target_values, rewards, masks, self.goals.discount, self.expectile
+        )
+        mean = policy.actor(batch.observations, goals)
+        log_probs, metrics = imitation(*whole(mean, batch.actions, dim=-2))
+        actor_loss, actor_metrics = awr_loss(log_probs, whole(advantages.mean(dim=0)), self.alpha)
         return value_loss + actor_loss, named("value", value_metrics) | named("actor", actor_metrics, metrics)
 
     def update_targets(self) -> None:

@@ -12,6 +12,7 @@ from stable_baselines3.common.type_aliases import GymEnv, Schedule
 
 from proq_agent.common.actor_losses import Metrics, awr_loss, imitation
 from proq_agent.common.dataset import GoalDataset
+from proq_agent.common.distributed import whole
 from proq_agent.common.goal_conditioned import GoalConditioned, HindsightGoals, named
 from proq_agent.common.goal_networks import update_target
 from proq_agent.common.settings import as_settings
@@ -135,14 +136,12 @@ class HIQL(GoalConditioned):
             next_representations = policy.represent(batch.next_observations, goals)
             target_values = policy.target_value(batch.observations, representations)
             next_target_values = policy.target_value(batch.next_observations, next_representations)
+        values = policy.value(batch.observations, representations)
+        values, target_values, next_target_values, rewards, masks = whole(
+            values, target_values, next_target_values, batch.rewards, batch.masks
+        )
         loss, metrics = implicit_value_loss(
-            policy.value(batch.observations, representations),
-            target_values,
-            next_target_values,
-            batch.rewards,
-            batch.masks,
-            self.goals.discount,
-            self.expectile,
+            values, target_values, next_target_values, rewards, masks, self.goals.discount, self.expectile
         )
         return loss, named("value", metrics)
 
@@ -160,8 +159,9 @@ class HIQL(GoalConditioned):
         with th.no_grad():
             representations = self.policy.represent(observations, subgoals)
         advantages = self._advantages(observations, representations, batch.next_observations, subgoals)
-        log_probs, metrics = imitation(self.policy.actor(observations, representations), batch.actions)
-        loss, own = awr_loss(log_probs, advantages, self.low_alpha)
+        mean = self.policy.actor(observations, representations)
+        log_probs, metrics = imitation(*whole(mean, batch.actions, dim=-2))
+        loss, own = awr_loss(log_probs, whole(advantages), self.low_alpha)
         return loss, own | metrics
 
     def _high_actor_loss(self, batch: SubgoalBatch) -> tuple[th.Tensor, Metrics]:
@@ -170,8 +170,9 @@ class HIQL(GoalConditioned):
         with th.no_grad():
             chosen, representations = (self.policy.represent(observations, g) for g in (batch.target_goals, goals))
         advantages = self._advantages(observations, representations, batch.target_observations, goals)
-        log_probs, metrics = imitation(self.policy.high_actor(observations, goals), chosen)
-        loss, own = awr_loss(log_probs, advantages, self.high_alpha)
+        mean = self.policy.high_actor(observations, goals)
+        log_probs, metrics = imitation(*whole(mean, chosen, dim=-2))
+        loss, own = awr_loss(log_probs, whole(advantages), self.high_alpha)
         return loss, own | metrics
 
     def update_targets(self) -> None:

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import torch as th
 
 from proq_agent.common.actor_losses import awr_loss
+from proq_agent.common.distributed import own_uniform, whole
 from proq_agent.common.goal_sampling import GoalBatch
 from proq_agent.proq import losses
 from proq_agent.proq.policies import ProQPolicy
@@ -50,7 +51,7 @@ def map_objective(
     n = len(batch.rows)
     data = policy.goal_scaler(th.cat([batch.value_goals, batch.next_achieved_goals, batch.achieved_goals]))
     value_goals, _, states = data.chunk(3)
-    between, beyond = th.rand(2, n, 1, generator=generator, device=states.device)
+    between, beyond = own_uniform((2, n, 1), generator, states.device, dim=1)
     way = value_goals - states
     # In this order d and ψ each look at rows that follow each other.
     points = th.cat([data, states + between * way, states - beyond * way])
@@ -59,7 +60,9 @@ def map_objective(
     in_data, in_between, in_beyond = policy.classify(latents[2 * n :], points[2 * n :]).chunk(3)
     to_goals, to_next = policy.quasimetric(embeddings[2], embeddings[:2])
 
-    representation, metrics = losses.representation_loss(latents[2 * n : 3 * n])
+    of_states = whole(latents[2 * n : 3 * n], dim=-2)
+    to_goals, to_next, in_data, in_between, in_beyond = whole(to_goals, to_next, in_data, in_between, in_beyond)
+    representation, metrics = losses.representation_loss(of_states)
     close, close_metrics = losses.close_loss(to_next, settings.close_margin)
     far, far_metrics = losses.far_loss(to_goals, settings.far_offset, settings.far_scale, settings.far_focus)
     ood, ood_metrics = losses.ood_loss(in_data, in_between, in_beyond, multipliers["ood"], settings.bounded_ood)
@@ -102,5 +105,6 @@ def actor_objective(
     actions = policy.scale_actions(batch.actions)
     log_probs = th.distributions.Normal(mean, std, validate_args=False).log_prob(actions).sum(dim=-1)
     # Imitate the more, the more a step shortens the way (Eqs. 10 and 11).
-    loss, metrics = awr_loss(log_probs, distances - next_distances, temperature, max_weight)
+    log_probs, advantages = whole(log_probs, distances - next_distances)
+    loss, metrics = awr_loss(log_probs, advantages, temperature, max_weight)
     return loss, {"actor_loss": loss, "advantage": metrics["adv"], "log_prob": log_probs.mean()}

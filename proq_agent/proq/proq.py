@@ -17,6 +17,7 @@ from stable_baselines3.common.type_aliases import GymEnv, Schedule
 from proq_agent.chance.edges import ChanceEdge, edges_from_dicts
 from proq_agent.chance.separation import separate_chance
 from proq_agent.common.dataset import HELD_OUT, GoalDataset
+from proq_agent.common.distributed import own_rows
 from proq_agent.common.goal_sampling import GoalBatch, GoalSampling
 from proq_agent.common.offline import OfflineAlgorithm
 from proq_agent.common.settings import Renamed, as_settings, to_dict
@@ -122,6 +123,7 @@ class ProQ(OfflineAlgorithm):
     policy: ProQPolicy
     learned: ClassVar[tuple[str, ...]] = ("chance_edges",)
     stateful: ClassVar[tuple[str, ...]] = ("map_optimizer", "actor_optimizer", "keypoint_optimizer", "multipliers")
+    shares_batches: ClassVar[bool] = True
     renamed: ClassVar[Renamed] = RENAMED
 
     def __init__(
@@ -277,16 +279,22 @@ class ProQ(OfflineAlgorithm):
         if phase.learns_actor:
             hop = self.planning.known().max_hop
             choose_on_map(self.policy, self.dataset, batch, self.goals.actor, self.generator, hop)
+        batch = own_rows(batch)
 
-        # Both losses of the map as it is now, before either is descended on.
+        # Both losses of the map as it is now, and their gradients, before either is descended on.
         with tensor_cores(self.device) as rounded:
             learned = self._map_loss(batch) if phase.learns_map else None
         if phase.learns_actor:  # (C) exactly: advantages are small differences of distances, times the temperature
             known = learned.known if learned and not rounded else None
-            self._descend(self.actor_optimizer, *self._actor_loss(batch, known), phase.actor_rate)
+            actor_loss, actor_metrics = self._actor_loss(batch, known)
+            self._differentiate(self.actor_optimizer, actor_loss)
         with tensor_cores(self.device):
             if learned:  # (A)
-                self._descend(self.map_optimizer, learned.loss, learned.metrics, phase.map_rate)
+                self._differentiate(self.map_optimizer, learned.loss)
+            if phase.learns_actor:
+                self._step(self.actor_optimizer, actor_metrics, phase.actor_rate)
+            if learned:
+                self._step(self.map_optimizer, learned.metrics, phase.map_rate)
                 self.multipliers.update(**learned.violations)
             if phase.moves_keypoints:  # (B)
                 objective, bounded = self._keypoint_loss, self.keypoints.bounded

@@ -13,6 +13,7 @@ from stable_baselines3.common.type_aliases import GymEnv, Schedule
 
 from proq_agent.common.actor_losses import ActorLoss, Metrics, awr_loss, ddpg_bc_loss, imitation
 from proq_agent.common.dataset import GoalDataset
+from proq_agent.common.distributed import whole
 from proq_agent.common.goal_conditioned import GoalConditioned, HindsightGoals, named
 from proq_agent.common.goal_networks import frozen
 from proq_agent.common.goal_sampling import GoalBatch, GoalMixture
@@ -116,15 +117,13 @@ class QRL(GoalConditioned):
         here, there, goals = policy.encode(
             th.cat([batch.achieved_goals, batch.next_achieved_goals, batch.value_goals])
         ).chunk(3)
-        loss, metrics = losses.distance_loss(
-            policy.distance(here, goals), policy.distance(here, there), policy.log_multiplier, self.margin
-        )
+        to_goals, to_next = whole(policy.distance(here, goals), policy.distance(here, there))
+        loss, metrics = losses.distance_loss(to_goals, to_next, policy.log_multiplier, self.margin)
         metrics = named("value", metrics)
         if self.actor_loss == "ddpgbc":
             predicted = policy.step(here, batch.actions)
-            dynamics_loss, dynamics_metrics = losses.dynamics_loss(
-                policy.distance(there, predicted), policy.distance(predicted, there)
-            )
+            distances = whole(policy.distance(there, predicted), policy.distance(predicted, there))
+            dynamics_loss, dynamics_metrics = losses.dynamics_loss(*distances)
             loss, metrics = loss + dynamics_loss, metrics | named("dynamics", dynamics_metrics)
         actor_loss, actor_metrics = self._actor_loss(batch, here.detach(), there.detach())
         return loss + actor_loss, metrics | named("actor", actor_metrics)
@@ -132,15 +131,15 @@ class QRL(GoalConditioned):
     def _actor_loss(self, batch: GoalBatch, here: th.Tensor, there: th.Tensor) -> tuple[th.Tensor, Metrics]:
         policy = self.policy
         mean = policy.actor(batch.observations, batch.actor_goals)
-        log_probs, metrics = imitation(mean, batch.actions)
+        log_probs, metrics = imitation(*whole(mean, batch.actions, dim=-2))
         with th.no_grad():
             goals = policy.encode(batch.actor_goals)
         if self.actor_loss == "awr":
             with th.no_grad():
                 advantages = policy.distance(here, goals) - policy.distance(there, goals)
-            loss, own = awr_loss(log_probs, advantages, self.alpha)
+            loss, own = awr_loss(log_probs, whole(advantages), self.alpha)
         else:
             with frozen(policy.dynamics, policy.distance):
                 ahead = policy.step(here, mean.clamp(-1.0, 1.0))
-                loss, own = ddpg_bc_loss(log_probs, -policy.distance(ahead, goals), self.alpha)
+                loss, own = ddpg_bc_loss(log_probs, whole(-policy.distance(ahead, goals)), self.alpha)
         return loss, own | metrics

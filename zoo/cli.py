@@ -12,17 +12,18 @@ hands plain arguments or small dataclasses on: nothing below the commands knows 
 from __future__ import annotations
 
 import argparse
+import io
 import shlex
 import signal
 import sys
 import threading
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any
 
-from proq_agent.common.errors import Interrupted
+from proq_agent.common.errors import Interrupted, ProcessLost, started_together
 from zoo.data.catalogue import DEFAULT_DATASET_DIR, SOURCES
 from zoo.registry import ALGOS, DEFAULT_ALGO, PRESETS
 
@@ -59,9 +60,9 @@ def run(
     for option, answer in (habits or {}).items():
         if any(part.partition("=")[0] == option for part in argv):
             rest = shlex.join(part for part in argv if part.partition("=")[0] != option)
-            print(f"{parser.prog}: error: {option}: {answer.format(rest=rest, all=shlex.join(argv))}", file=sys.stderr)
+            _say(f"{parser.prog}: error: {option}: {answer.format(rest=rest, all=shlex.join(argv))}")
             return 2
-    args = parser.parse_args(argv)
+    args = _parse(parser, argv)
 
     import gymnasium as gym
 
@@ -74,7 +75,7 @@ def run(
             command(args)
     except KeyboardInterrupt as error:
         number = getattr(error, "number", signal.SIGINT)
-        print("interrupted" if number == signal.SIGINT else "terminated", file=sys.stderr)
+        _say("interrupted" if number == signal.SIGINT else "terminated")
         return 128 + number
     except (ValueError, OSError, ImportError, MemoryError, RuntimeError, gym.error.Error) as error:
         if isinstance(error, RuntimeError) and not _is_out_of_memory(error):
@@ -82,9 +83,32 @@ def run(
         if getattr(args, "verbose", 0) >= 2:
             traceback.print_exc()
         message = " ".join(str(error).split())[:MAX_MESSAGE] or type(error).__name__
-        print(f"{parser.prog}: error: {message}", file=sys.stderr)
+        _say(f"{parser.prog}: error: {message}", "lost" if isinstance(error, ProcessLost) and error.agent else "end")
         return 1
     return 0
+
+
+def _parse(parser: argparse.ArgumentParser, argv: Sequence[str]) -> argparse.Namespace:
+    """The options; what is wrong with them, or their help, is said once by the processes of a training."""
+    said = io.StringIO()
+    if not started_together():
+        return parser.parse_args(argv)
+    try:
+        with redirect_stdout(said), redirect_stderr(said):
+            return parser.parse_args(argv)
+    except SystemExit:
+        _say(said.getvalue().rstrip())
+        raise
+
+
+def _say(text: str, topic: str = "end") -> None:
+    """Tell how a command has ended, unless another process of the same training has done so."""
+    if started_together():
+        from proq_agent.common.torchrun import is_first
+
+        if not is_first(topic):
+            return
+    print(text, file=sys.stderr)
 
 
 @contextmanager

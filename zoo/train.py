@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
-from proq_agent.common.errors import Interrupted
+from proq_agent.common.errors import Interrupted, ProcessLost
 from zoo.cli import (
     ENVIRONMENT_HABITS,
     add_common_arguments,
@@ -40,7 +40,9 @@ def build_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog=PROG,
         description="Train an agent from a dataset, evaluate it on every task, and save agent, map and logs.",
-        epilog="Ctrl-C saves the agent and prints the command that resumes the training exactly.",
+        epilog="Ctrl-C saves the agent and prints the command that resumes the training exactly. "
+        "torchrun --nproc-per-node N -m zoo.train ... shares every batch among N processes, with a GPU each if there "
+        "are any; the result is that of one.",
     )
     parser.add_argument(
         "--env", required=True, metavar="ID", help="OGBench dataset, minari:<dataset>, or with --dataset-path any env"
@@ -107,14 +109,27 @@ def build_parser() -> argparse.ArgumentParser:
 
 def train(args: argparse.Namespace, argv: Sequence[str] = ()) -> None:
     """Train as the options say; Ctrl-C saves and prints the command that resumes."""
+    from proq_agent.common.distributed import from_main
+    from proq_agent.common.torchrun import processes
+
+    with processes(args.device) as device:
+        if args.seed is not None and args.seed < 0:
+            args.seed = from_main(random.SystemRandom().randrange(2**31))
+        try:
+            _train(args, device, argv)
+        except ProcessLost as error:
+            if error.agent:
+                error.args = (f"{error}; to resume: {shlex.join(resume_command(args, error.agent))}",)
+            raise
+
+
+def _train(args: argparse.Namespace, device: str, argv: Sequence[str]) -> None:
     from zoo.data.source import DataSource
     from zoo.runs import training
     from zoo.runs.experiment import Experiment
     from zoo.runs.options import TrainingOptions
 
     check_counts(n_timesteps=args.n_timesteps)
-    if args.seed is not None and args.seed < 0:
-        args.seed = random.SystemRandom().randrange(2**31)
     experiment = Experiment(
         env=args.env,
         algo=args.algo,
@@ -124,7 +139,7 @@ def train(args: argparse.Namespace, argv: Sequence[str] = ()) -> None:
         conf_file=args.conf_file,
         overrides=tuple(args.hyperparams),
         trained_agent=args.trained_agent,
-        device=args.device,
+        device=device,
     )
     data = DataSource(args.dataset_dir, args.dataset_path, args.dataset_source, args.trust_dataset)
     wandb = {"project": args.wandb_project_name, "entity": args.wandb_entity, "tags": args.wandb_tags}

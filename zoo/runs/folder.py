@@ -64,6 +64,11 @@ class RunFolder:
     def checkpoint(self, timesteps: int) -> Path:
         return self.path / f"rl_model_{timesteps}_steps.zip"
 
+    def last_checkpoint(self) -> tuple[Path | None, int]:
+        """The latest checkpoint, if there is one, and after how many updates it was saved."""
+        found = {int(path.stem.split("_")[2]): path for path in self.path.glob("rl_model_*_steps.zip")}
+        return found.get(max(found, default=0)), max(found, default=0)
+
     @property
     def evaluations(self) -> Path:
         return self.path / "evaluations.npz"

@@ -18,8 +18,10 @@ from stable_baselines3.common.logger import (
     TensorBoardOutputFormat,
 )
 
-from proq_agent.common.callbacks import ProgressBar, StopOnSignal, TaskEvalCallback
+from proq_agent.common.callbacks import ProgressBar, TaskEvalCallback
+from proq_agent.common.distributed import from_main, is_main
 from proq_agent.common.evaluation import NO_TASK, EnvPool, evaluate_both
+from proq_agent.common.torchrun import main_first
 from zoo.cli import print_table
 from zoo.config import N_TIMESTEPS, hyperparams_of
 from zoo.data.tasks import UntrustedEnvironment, find_task_env, make_task_env, task_envs
@@ -29,6 +31,7 @@ from zoo.figures.maps import draw_map
 from zoo.figures.maze_geometry import MazeGeometry
 from zoo.runs.experiment import Experiment
 from zoo.runs.folder import RunFolder, check_folder, create_run, describe_machine
+from zoo.runs.learning import Learning
 from zoo.runs.log_lines import LogLines
 from zoo.runs.monitor import MonitorFile
 from zoo.runs.options import (
@@ -58,9 +61,10 @@ def train(
     command: Sequence[str],
     args: Mapping[str, Any],
     unique: bool = False,
-) -> TrainingRun:
+) -> Learning:
     """
-    Train and evaluate an agent; everything that can be wrong with the input is found before a folder is made.
+    Train and evaluate an agent; everything that can be wrong with the input is found before a folder is made. Where
+    several processes train it, the main one does all but the learning alone.
 
     :param experiment: what to learn
     :param data: where the dataset comes from
@@ -76,12 +80,19 @@ def train(
     pool, tasks = _environments(experiment.env, data.trust_dataset)
     try:
         experiment.check()
-        dataset, info = data.load(experiment.env, progress=options.verbose > 0)
+        with main_first():
+            dataset, info = data.load(experiment.env, progress=options.verbose > 0)
         env = pool.take(tasks[0]) if tasks else None
         if env is not None:
             pool.give_back(tasks[0], env)
         model, total = experiment.build(env, dataset, info)
-        run_folder = create_run(log_folder, experiment.algo, experiment.env, unique)
+        model.check_processes()
+        if not is_main():
+            follower = Learning(model, total, from_main(None))
+            model.set_logger(Logger(None, []))
+            follower.learn()
+            return follower
+        run_folder = from_main(create_run(log_folder, experiment.algo, experiment.env, unique))
         try:
             run_folder.write_command(command, dict(args))
             run = TrainingRun(experiment, options, model, pool, tasks, run_folder, info, total)
@@ -90,7 +101,7 @@ def train(
             raise
         try:
             with run:
-                run.learn()
+                run.train()
                 if run.finished:
                     run.report()
         except BaseException:
@@ -112,7 +123,7 @@ def _environments(env_id: str, trust_dataset: bool) -> tuple[EnvPool, tuple[int,
         return EnvPool(lambda _: make_task_env(env_id)), ()
 
 
-class TrainingRun:
+class TrainingRun(Learning):
     """
     One training with a folder to write to. Logs are opened at once; as a context manager it closes them.
 
@@ -137,11 +148,9 @@ class TrainingRun:
         info: DatasetInfo,
         total: int,
     ) -> None:
-        self.options, self.model, self.pool, self.tasks = options, model, pool, tasks
-        self.folder, self.total, self.env_id = folder, total, experiment.env
+        super().__init__(model, total, folder)
+        self.options, self.pool, self.tasks, self.env_id = options, pool, tasks, experiment.env
         self.seed: int = (model.seed or 0) if experiment.seed is None else experiment.seed  # of evaluations
-        self.finished = False
-        self.ended_by: int | None = None  #: number of the signal that ended it early
         hyperparams = {N_TIMESTEPS: total} | hyperparams_of(model)
         self.tracker: WandbWriter | None = None
         self.config: dict[str, Any] = {
@@ -168,10 +177,9 @@ class TrainingRun:
     def __exit__(self, *_: object) -> None:
         self.logger.close()
 
-    def learn(self) -> None:
-        """Train and save the agent; ``finished`` stays ``False`` if a signal ended it early."""
+    def train(self) -> None:
+        """Train, watch and save the agent; ``finished`` stays ``False`` if a signal ended it early."""
         options, model, folder, total = self.options, self.model, self.folder, self.total
-        stop = StopOnSignal()
         callbacks: list[BaseCallback] = []
         if options.save_freq != -1:
             callbacks.append(CheckpointCallback(options.save_freq or max(total // CHECKPOINTS, 1), str(folder.path)))
@@ -192,23 +200,19 @@ class TrainingRun:
                     verbose=options.verbose,
                 )
             )
-        callbacks += [stop, *([ProgressBar()] if options.shows_bar else [])]
+        if options.shows_bar:
+            callbacks.append(ProgressBar())
         begun, at_start = time.monotonic(), model.num_timesteps
-        with stop.listening():
-            model.learn(
-                total - at_start,
-                callback=callbacks,
-                log_interval=options.log_interval or max(total // LOGS, 1),
-                reset_num_timesteps=False,
-            )
-        model.save(folder.agent)
+        self.learn(callbacks, options.log_interval or max(total // LOGS, 1))
         self.config["training"] = {
             "updates": model.num_timesteps - at_start,
             "seconds": round(time.monotonic() - begun, 3),  # wall clock, evaluations included
         }
         folder.write_config(self.config)
-        self.ended_by = stop.number
-        self.finished = model.num_timesteps >= total and not stop.requested
+
+    def save(self) -> None:
+        """Write the agent."""
+        self.model.save(self.folder.agent)
 
     def report(self) -> None:
         """Evaluate the agent, print and record the result, and draw and diagnose its map if it has one."""

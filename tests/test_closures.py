@@ -12,17 +12,18 @@ from numpy.testing import assert_array_equal
 from straight_map import RING, StraightMap, apart
 
 from proq_agent.planning.closures import Closure, Closures
+from proq_agent.planning.graph import KeypointGraph
 from proq_agent.planning.snags import Snags
 
 INF = np.inf
 MAP = StraightMap(RING)
 NODES = MAP.place(RING)
-DISTANCES = apart(RING, RING)
+GRAPH = KeypointGraph(apart(RING, RING), max_hop=11.0)
 NONE = Closures(np.zeros(8, dtype=bool), Snags.at(MAP, NODES, 1.0, NODES[:0], NODES[:0]))
 
 
 def block(**area: Any) -> Closure:
-    return Closure.block(DISTANCES, RING, **area)
+    return Closure.block(GRAPH.edges.pairs, RING, **area)
 
 
 def snag(cost: float = 5.0) -> Closure:
@@ -45,7 +46,7 @@ def test_lifting_all_in_any_order_restores_what_was(data: st.DataObject) -> None
         assert closures.version in closures.in_force and closures.version not in states[-2].in_force
     for handle in data.draw(st.permutations(list(closures.in_force))):
         closures = closures.lift([handle])
-    assert not closures.in_force and not closures.blocked.any() and not np.any(closures.surcharges)
+    assert not closures.in_force and not closures.blocked.any() and not closures.charges
     assert closures.version == 2 * (len(states) - 1)
     assert not NONE.in_force and NONE.version == 0
 
@@ -56,8 +57,8 @@ def test_blocks_and_penalties_of_the_same_edges_add_up() -> None:
     )
     extra = np.zeros((8, 8))
     extra[0, 2], extra[1, 2] = 7.0, INF
-    assert_array_equal(closures.surcharges, extra)
-    assert_array_equal(closures.lift([3]).surcharges[1], extra[0] / 7.0 * 3.0)
+    assert_array_equal(GRAPH.surcharges_of(closures.charges), extra)
+    assert_array_equal(GRAPH.surcharges_of(closures.lift([3]).charges)[1], extra[0] / 7.0 * 3.0)
 
 
 def test_what_is_barred_stays_so() -> None:

@@ -83,7 +83,7 @@ def test_a_keypoint_settles_on_the_nearest_state(tiny, walks, chunk):
 def test_the_diagnosis_says_how_many_are_in_distribution(tiny):
     model = tiny()
     list(model.policy.classifier.parameters())[-1].data.fill_(10.0)
-    found = diagnose_keypoints(model.policy, model.planner)
+    found = diagnose_keypoints(model.policy, model.planner.graph)
     assert found["in_distribution"] == 1.0 and found["nearest_mean"] >= 0.0
 
 

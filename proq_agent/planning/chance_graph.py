@@ -10,7 +10,8 @@ import numpy as np
 
 from proq_agent.chance.edges import ChanceEdge
 from proq_agent.chance.hazards import Hazards, Risks
-from proq_agent.planning.graph import Hops, KeypointGraph, Routes
+from proq_agent.planning.graph import KeypointGraph
+from proq_agent.planning.hops import HopGraph, Hops, Routes
 from proq_agent.planning.stochastic_paths import Paths, StochasticPaths
 
 
@@ -74,17 +75,22 @@ class ChanceGraph:
     No risk is taken because a keypoint is missing: where there are portals, a hop of up to twice ``max_hop``, two hops
     if there were a keypoint in its middle, is as sure as any, only expensive.
 
-    :param graph: entrances and exits are nodes like any other
+    :param graph: entrances and exits are nodes like any other; with entrances it must not be sparse
     :param nodes: which of them are entrances
     :param points: ``[K, goal_dim]`` the nodes in goal space; needed if there are hazards
     """
 
-    def __init__(self, graph: KeypointGraph, nodes: ChanceNodes, points: np.ndarray | None = None) -> None:
+    def __init__(self, graph: HopGraph, nodes: ChanceNodes, points: np.ndarray | None = None) -> None:
         if nodes.outcomes.shape[1] != graph.n_nodes:
             raise ValueError(f"outcomes are of {nodes.outcomes.shape[1]} nodes, the graph has {graph.n_nodes}.")
         self.nodes, self.points = nodes, points
         self.graph = graph  #: without the hops that leave entrances
         if len(nodes.entrances):
+            if not isinstance(graph, KeypointGraph):
+                raise ValueError(
+                    f"transitions by chance are not planned for on a sparse graph, of {graph.n_nodes} nodes: use fewer "
+                    "keypoints (keypoints.n), or trust the transitions like any other (stochastic='ignore')"
+                )
             is_entrance = np.isin(np.arange(graph.n_nodes), nodes.entrances)
             has_portals = len(nodes.hazards) < len(nodes.entrances)
             self.graph = graph.ending_at(is_entrance, trusted_hop=(1.0 + has_portals) * graph.max_hop)
@@ -92,7 +98,8 @@ class ChanceGraph:
     def with_closures(self, blocked: np.ndarray, surcharges: np.ndarray | float) -> ChanceGraph:
         """As :meth:`KeypointGraph.with_closures`."""
         other = ChanceGraph(self.graph.with_closures(blocked, surcharges), self.nodes, self.points)
-        other.__dict__["_risky_hops"] = self._risky_hops  # lengths do not change
+        if len(self.nodes.entrances):
+            other.__dict__["_risky_hops"] = self._risky_hops  # lengths do not change
         return other
 
     def risks(self, starts: np.ndarray, ends: np.ndarray, lengths: np.ndarray) -> Risks | None:
@@ -156,6 +163,7 @@ class ChanceGraph:
     @cached_property
     def _paths(self) -> StochasticPaths:
         graph, nodes = self.graph, self.nodes
+        assert isinstance(graph, KeypointGraph)
         costs = np.where(graph.distances <= graph.trusted_hop, graph.weights, np.inf)
         risky, risks = self._risky_hops
         waits = np.where(graph.blocked[nodes.entrances], np.inf, nodes.waits)
@@ -164,8 +172,9 @@ class ChanceGraph:
     @cached_property
     def _risky_hops(self) -> tuple[tuple[np.ndarray, np.ndarray], Risks]:
         """Pairs of nodes whose hops lead through hazards, and what they risk."""
-        i, j = np.nonzero(self.graph.distances <= self.graph.trusted_hop)
-        risks = None if self.points is None else self.risks(self.points[i], self.points[j], self.graph.distances[i, j])
+        i, j, lengths = self.graph.edges
+        i, j, lengths = (part[lengths <= self.graph.trusted_hop] for part in (i, j, lengths))
+        risks = None if self.points is None else self.risks(self.points[i], self.points[j], lengths)
         if risks is None:
             risks = Risks(np.ones(len(i)), np.zeros((len(i), len(self.nodes.entrances))))
         risky = risks.survival < 1.0

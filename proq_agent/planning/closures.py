@@ -51,7 +51,7 @@ class Closure(NamedTuple):
     @classmethod
     def block(
         cls,
-        distances: np.ndarray,
+        hops: np.ndarray,
         points: np.ndarray,
         nodes: Indices | None = None,
         edges: Edges | None = None,
@@ -61,7 +61,7 @@ class Closure(NamedTuple):
         """
         Nodes and edges that are closed, of which a box or region takes in those whose straight segment it touches.
 
-        :param distances: ``[K, K]`` of the graph
+        :param hops: ``[E, 2]`` all edges of the graph
         :param points: ``[K, goal_dim]`` its nodes
         :param nodes: indices
         :param edges: pairs ``(i, j)``; only that direction is closed
@@ -80,11 +80,9 @@ class Closure(NamedTuple):
             tests.append(crosses_box(*box, dim=points.shape[1]))
         if region is not None:
             tests.append(crosses_region(region, extent=float(np.ptp(points, axis=0).max())))
-        if tests:
-            hops = np.argwhere(np.isfinite(distances))
-            for crosses in tests:
-                closed.append(np.flatnonzero(crosses(points, points)))
-                pairs = np.concatenate([pairs, hops[crosses(points[hops[:, 0]], points[hops[:, 1]])]])
+        for crosses in tests:
+            closed.append(np.flatnonzero(crosses(points, points)))
+            pairs = np.concatenate([pairs, hops[crosses(points[hops[:, 0]], points[hops[:, 1]])]])
         return cls(np.concatenate(closed), pairs, np.inf, tuple(tests))
 
 
@@ -133,16 +131,10 @@ class Closures:
         blocked.flags.writeable = False
         return blocked
 
-    @cached_property
-    def surcharges(self) -> np.ndarray | float:
-        """``[K, K]`` what edges cost beyond their lengths, inf where they are closed; a single 0 if none does."""
-        changed = [closure for closure in self.in_force.values() if len(closure.edges)]
-        if not changed:
-            return 0.0
-        surcharges = np.zeros((len(self.barred), len(self.barred)))
-        for closure in changed:
-            surcharges[closure.edges[:, 0], closure.edges[:, 1]] += closure.cost
-        return surcharges
+    @property
+    def charges(self) -> list[tuple[np.ndarray, float]]:
+        """Edges ``[n, 2]`` and what each of them costs beyond its length, inf if they are closed."""
+        return [(closure.edges, closure.cost) for closure in self.in_force.values() if len(closure.edges)]
 
     @cached_property
     def snags(self) -> Snags:

@@ -42,7 +42,10 @@ class GoalMap(Protocol):
         """``[N]`` bool, which points ``[N, goal_dim]`` are like those of the data."""
 
     def pairwise(self, starts: Places, ends: Places) -> np.ndarray:
-        """``[starts, ends]`` distances; the starts may be those of a :class:`Controller` of the same map."""
+        """
+        ``[starts, ends]`` distances, which obey the triangle inequality; the starts may be those of a
+        :class:`Controller` of the same map.
+        """
 
     def join(self, parts: Sequence[Places]) -> Places:
         """Several places as one."""
@@ -64,8 +67,17 @@ class Controller(Protocol):
         :param goals: one for each, or n for each, those of the first agent first
         """
 
-    def distances(self, states: Places, targets: Any) -> tuple[np.ndarray, np.ndarray]:
-        """``[B, nodes]`` distances from each agent to each node, and ``[B * n]`` to each of its own n goals."""
+    def distances(self, states: Places, targets: Any, nodes: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
+        """
+        ``[B, nodes]`` distances from each agent to each node, and ``[B * n]`` to each of its own n goals.
+
+        :param states: where the agents are
+        :param targets: what :meth:`targets` returned
+        :param nodes: only to these nodes
+        """
+
+    def distances_from(self, nodes: np.ndarray, states: Places, targets: Any) -> np.ndarray:
+        """``[nodes, B]`` distances from some nodes to each agent; see :meth:`distances`."""
 
     def act(
         self,

@@ -9,15 +9,19 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from proq_agent.planning.goal_map import Controller, Places
-from proq_agent.planning.graph import Hops, Routes
+from proq_agent.planning.hops import Hops, Routes
 from proq_agent.planning.planner import Planner, Snapshot
 from proq_agent.planning.progress import Progress, watch
 from proq_agent.planning.snags import Ahead
+from proq_agent.planning.sparse_graph import SparseGraph
 
 if TYPE_CHECKING:
     from proq_agent.planning.settings import PlanningSettings
 
 MAX_DETOURS = 256  # graphs of agents that were stuck; those that nobody asks for are forgotten
+
+
+N_AROUND = 4  # landmarks that are looked at for the nearest
 
 
 class Plan(NamedTuple):
@@ -245,6 +249,8 @@ class Navigator:
         closures, chance = goals.snapshot
         controller = self._controller(len(achieved))
         states = controller.place(achieved)
+        if isinstance(chance.graph, SparseGraph) and len(desired) == 1:
+            return Decision(self._nearby_hops(chance.graph, controller, states, goals), states, goals)
         to_nodes, to_goal = controller.distances(states, goals.targets)
         leaving = closures.snags.leaving(states)
         to_nodes, penalties = closures.passable(
@@ -259,6 +265,25 @@ class Navigator:
         goal_risks = chance.risks(achieved, goals.places.points, to_goal)
         hops = chance.next_hops(goals.routes, to_nodes, to_goal, penalties, goal_penalties, risks, goal_risks)
         return Decision(hops, states, goals)
+
+    def _nearby_hops(self, graph: SparseGraph, controller: Controller, states: Places, goals: _Goals) -> Hops:
+        """What :meth:`_decide_on_states` finds for one agent among many nodes, of which few are looked at."""
+        closures, landmarks = goals.snapshot.closures, self.planner.landmarks
+        assert landmarks is not None
+        here, points, leaving = states.points, self.planner.points, closures.snags.leaving(states)
+
+        def measure(nodes: np.ndarray) -> tuple[np.ndarray, np.ndarray | float]:
+            lengths, _ = controller.distances(states, goals.targets, nodes)
+            ahead = Ahead(*(part[nodes] for part in closures.snags.to_nodes))
+            return closures.passable(lengths, here[:, None], points[nodes], leaving[:, None], ahead)
+
+        some = landmarks.around(here[0], N_AROUND)
+        away = controller.distances_from(landmarks.nodes[some], states, goals.targets)[:, 0]
+        nearest = int(away.argmin())
+        bounds = landmarks.lower_bounds(some[nearest], float(away[nearest]))
+        to_goal = controller.distances(states, goals.targets, some[:0])[1]
+        to_goal, penalties = closures.passable(to_goal, here, goals.places.points, leaving, goals.ahead)
+        return graph.nearby_hops(goals.routes, bounds, measure, to_goal, penalties)
 
     def _known_goals(self, desired: np.ndarray) -> _Goals:
         snapshot, single = self.planner.snapshot, len(desired) == 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -12,10 +12,16 @@ from proq_agent.chance.edges import ChanceEdge
 from proq_agent.planning.chance_graph import ChanceGraph, ChanceNodes
 from proq_agent.planning.closures import Box, Closure, Closures, Edges, Indices, Region
 from proq_agent.planning.goal_map import GoalMap, Places
-from proq_agent.planning.graph import Connectivity, KeypointGraph
+from proq_agent.planning.graph import KeypointGraph
+from proq_agent.planning.hops import Connectivity, HopGraph
+from proq_agent.planning.landmarks import Landmarks
+from proq_agent.planning.near_edges import near_edges
 from proq_agent.planning.settings import PlanningSettings
 from proq_agent.planning.snags import Snags
+from proq_agent.planning.sparse_graph import SparseGraph
 
+DENSE_NODES = 1000  # up to so many all edges are kept, and all shortest paths; with more, those to near nodes
+N_LANDMARKS = 512
 N_SAMPLES = 1 << 14  # points looked at to find places in a part of goal space; a sixteenth will do in a box
 MAX_PLACES = 64  # of these that are kept: each makes every plan a little slower while it is blocked
 
@@ -30,7 +36,7 @@ class Snapshot(NamedTuple):
     chance: ChanceGraph
 
     @property
-    def graph(self) -> KeypointGraph:
+    def graph(self) -> HopGraph:
         return self.chance.graph
 
 
@@ -68,14 +74,17 @@ class Planner:
         for edge in chance_edges:
             if edge.is_portal:
                 barred[: len(keypoints)] |= edge.contains(keypoints)
-        graph = KeypointGraph(
-            goal_map.pairwise(self.nodes, self.nodes),
-            settings.max_hop,
-            settings.reach,
-            settings.caution,
-            bridges=settings.bridge_gaps,
-            blocked=barred,
-        )
+        graph: HopGraph
+        self.landmarks: Landmarks | None = None  #: of a graph with many nodes
+        hops: dict[str, Any] = {"bridges": settings.bridge_gaps, "blocked": barred}
+        hops |= {"max_hop": settings.max_hop, "reach": settings.reach, "caution": settings.caution}
+        if len(points) <= DENSE_NODES:
+            distances = goal_map.pairwise(self.nodes, self.nodes)
+            graph = KeypointGraph(distances, **hops)
+        else:
+            self.landmarks = Landmarks.among(goal_map, self.nodes, ~barred, N_LANDMARKS)
+            edges = near_edges(self.landmarks, settings.max_hop, settings.bridge_gaps)
+            graph = SparseGraph(len(points), edges, **hops)
         self.snapshot = Snapshot(
             Closures(barred, self._snags(self.nodes[:0])), ChanceGraph(graph, chance_nodes, points)
         )
@@ -83,7 +92,7 @@ class Planner:
     # ------------------------------------------------------------------------------------------------- as it is now
 
     @property
-    def graph(self) -> KeypointGraph:
+    def graph(self) -> HopGraph:
         """The graph with what is closed on it now."""
         return self.snapshot.graph
 
@@ -115,7 +124,7 @@ class Planner:
     @property
     def distances(self) -> np.ndarray:
         """``[n_nodes, n_nodes]`` learned distances; inf from entrances, which nobody leaves as they like."""
-        return self.graph.distances
+        return self._dense.distances
 
     @property
     def blocked(self) -> np.ndarray:
@@ -125,20 +134,30 @@ class Planner:
     @property
     def weights(self) -> np.ndarray:
         """See :attr:`KeypointGraph.weights`."""
-        return self.graph.weights
+        return self._dense.weights
 
     @property
     def hops(self) -> np.ndarray:
         """See :attr:`KeypointGraph.hops`."""
-        return self.graph.hops
+        return self._dense.hops
 
     @property
     def costs(self) -> np.ndarray:
         """See :attr:`KeypointGraph.costs`."""
-        return self.graph.costs
+        return self._dense.costs
+
+    @property
+    def _dense(self) -> KeypointGraph:
+        graph = self.graph
+        if not isinstance(graph, KeypointGraph):
+            raise ValueError(
+                f"of {self.n_nodes} nodes, more than {DENSE_NODES}, there is no matrix of all pairs; see "
+                "planner.graph.edges and planner.graph.open_hops"
+            )
+        return graph
 
     def connectivity(self, n_nodes: int | None = None) -> Connectivity:
-        """See :meth:`KeypointGraph.connectivity`."""
+        """See :meth:`HopGraph.connectivity`."""
         return self.graph.connectivity(n_nodes)
 
     # ------------------------------------------------------------------------------------------------------ changes
@@ -164,7 +183,7 @@ class Planner:
         :param region: predicate that maps points ``[N, goal_dim]`` to ``[N]`` bool
         :return: handle for :meth:`unblock`
         """
-        closure = Closure.block(self.distances, self.points, nodes, edges, box, region)
+        closure = Closure.block(self.graph.edges.pairs, self.points, nodes, edges, box, region)
         if closure.crosses:
             snags = self._snags(self._places_in(closure, box if region is None else None))
             bent = snags.edges_past(self.distances)
@@ -219,7 +238,8 @@ class Planner:
             closures, chance = self.snapshot
             changed = change(closures)
             if changed is not closures:
-                self.snapshot = Snapshot(changed, chance.with_closures(changed.blocked, changed.surcharges))
+                surcharges = chance.graph.surcharges_of(changed.charges)
+                self.snapshot = Snapshot(changed, chance.with_closures(changed.blocked, surcharges))
             return changed
 
     def _snags(self, places: Places, targets: Places | None = None, cost: float = np.inf) -> Snags:

@@ -68,10 +68,16 @@ class BatchMap:
         return Targets(nodes, goals)
 
     @th.no_grad()
-    def distances(self, states: Places, targets: Targets) -> tuple[np.ndarray, np.ndarray]:
+    def distances(
+        self, states: Places, targets: Targets, nodes: np.ndarray | None = None
+    ) -> tuple[np.ndarray, np.ndarray]:
         goals = targets.goals.embeddings
         here = states.embeddings.repeat_interleave(len(goals) // len(states), dim=0)
-        return self.pairwise(states, targets.nodes), self.policy.distances(here, goals).cpu().numpy()
+        ends = targets.nodes if nodes is None else targets.nodes[nodes]
+        return self.pairwise(states, ends), self.policy.distances(here, goals).cpu().numpy()
+
+    def distances_from(self, nodes: np.ndarray, states: Places, targets: Targets) -> np.ndarray:
+        return self.pairwise(targets.nodes[nodes], states)
 
     @th.no_grad()
     def act(

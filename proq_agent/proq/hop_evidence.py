@@ -6,14 +6,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import torch as th
-from scipy.sparse import csr_array
-from scipy.sparse.csgraph import shortest_path
 
 from proq_agent.common.logged_pairs import N_PAIRS, leads_up_to, pairs_apart
 
 if TYPE_CHECKING:
     from proq_agent.common.dataset import GoalDataset
-    from proq_agent.planning.graph import KeypointGraph
+    from proq_agent.planning.hops import HopGraph
     from proq_agent.proq.policies import ProQPolicy
 
 KEPT = 0.6  # share of its advantage over chance that a controller keeps up to its natural hop
@@ -84,9 +82,7 @@ def natural_hop(likelihood: Likelihood) -> float:
 
 
 @th.no_grad()
-def coverage(
-    policy: ProQPolicy, graph: KeypointGraph, dataset: GoalDataset, generator: th.Generator | None
-) -> Coverage:
+def coverage(policy: ProQPolicy, graph: HopGraph, dataset: GoalDataset, generator: th.Generator | None) -> Coverage:
     """
     How far held-out states are from the keypoints.
 
@@ -103,7 +99,7 @@ def coverage(
 @th.no_grad()
 def routed_trips(
     policy: ProQPolicy,
-    graph: KeypointGraph,
+    graph: HopGraph,
     dataset: GoalDataset,
     max_hop: float,
     generator: th.Generator | None,
@@ -121,23 +117,21 @@ def routed_trips(
     :param generator: source of randomness
     :return: None if no trajectory is as long
     """
-    free = np.flatnonzero(~graph.blocked[: policy.n_keypoints])
-    hops = csr_array(graph.hops[np.ix_(free, free)])
-    linked = np.isfinite(shortest_path(hops, unweighted=True)) if len(free) else np.zeros((0, 0), dtype=bool)
+    components = graph.components(policy.n_keypoints)
     leads = [lead for lead in leads_up_to(dataset, 8.0 * max_hop) if lead > max_hop]
     shares = []
     for lead in leads:
         starts, ends = (
             policy.embed_goals(dataset.achieved_goals[rows]) for rows in pairs_apart(dataset, lead, generator)
         )
-        onto = _to_and_from(policy, graph, starts)[0] <= max_hop
-        off = _to_and_from(policy, graph, ends)[1] <= max_hop
+        onto = components.any(_to_and_from(policy, graph, starts)[0] <= max_hop)
+        off = components.any(max_hop >= _to_and_from(policy, graph, ends)[1].T)
         direct = (policy.distances(starts, ends) <= max_hop).cpu().numpy()
-        shares.append((direct | ((onto.astype(float) @ linked) * off.T).any(axis=1)).mean())
+        shares.append((direct | ((onto.astype(float) @ components.leads_to) * off).any(axis=1)).mean())
     return float(np.mean(shares)) if shares else None
 
 
-def _to_and_from(policy: ProQPolicy, graph: KeypointGraph, states: th.Tensor) -> tuple[np.ndarray, np.ndarray]:
+def _to_and_from(policy: ProQPolicy, graph: HopGraph, states: th.Tensor) -> tuple[np.ndarray, np.ndarray]:
     """d from states to the keypoints that plans may use ``[states, keypoints]``, and back ``[keypoints, states]``."""
     free = th.as_tensor(~graph.blocked[: policy.n_keypoints], device=states.device)
     keypoints = policy.embed_goals(policy.keypoints[free])

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 import torch as th
 
-from proq_agent.planning.graph import KeypointGraph
+from proq_agent.planning.hops import HopGraph
 from proq_agent.proq.losses import Metrics, barrier_loss, compliance_violation, repel_loss
 from proq_agent.proq.policies import ProQPolicy
 from proq_agent.proq.settings import KeypointSettings
@@ -126,7 +126,7 @@ def settle_keypoints(policy: ProQPolicy, goals: th.Tensor, chunk: int = 1 << 16)
 
 
 @th.no_grad()
-def diagnose_keypoints(policy: ProQPolicy, graph: KeypointGraph) -> dict[str, float]:
+def diagnose_keypoints(policy: ProQPolicy, graph: HopGraph) -> dict[str, float]:
     """
     How well the keypoints cover the space: is each in distribution, are they evenly spread, does the graph connect?
 
@@ -134,9 +134,7 @@ def diagnose_keypoints(policy: ProQPolicy, graph: KeypointGraph) -> dict[str, fl
     :param graph: built from them
     """
     logits = policy.classify_goals(policy.keypoints)
-    apart = graph.distances[: policy.n_keypoints, : policy.n_keypoints].copy()
-    np.fill_diagonal(apart, np.inf)
-    nearest = apart.min(axis=1) if len(apart) > 1 else np.zeros(1)
+    nearest = graph.nearest(policy.n_keypoints) if policy.n_keypoints > 1 else np.zeros(1)
     return {
         "in_distribution": float((logits > 0).float().mean()),
         "nearest_mean": float(nearest.mean()),

@@ -71,20 +71,35 @@ class RowMap:
         n = self.embedding_dim
         return RowTargets(locations, *map(np.ascontiguousarray, (embeddings[:, :n], embeddings[:, n:])))
 
-    def distances(self, states: Places, targets: RowTargets) -> tuple[np.ndarray, np.ndarray]:
+    def distances(
+        self, states: Places, targets: RowTargets, nodes: np.ndarray | None = None
+    ) -> tuple[np.ndarray, np.ndarray]:
         """See :meth:`ProQPolicy.distances`."""
-        n = len(targets.embeddings)
-        kernels = cpu_kernels()
+        rows, coordinates = np.arange(len(targets.embeddings)), targets.coordinates
+        if nodes is not None:
+            rows = np.append(nodes, rows[-1:])
+            coordinates = coordinates[rows]
+        embedding, here = np.split(states.embeddings, [self.embedding_dim], axis=1)
+        longest = self._lengths(embedding, targets.embeddings, np.zeros(len(rows), dtype=np.int64), rows)
+        distances = np.maximum(longest, np.abs(here - coordinates).max(axis=1))[None]
+        return distances[:, :-1], distances[:, -1]
+
+    def distances_from(self, nodes: np.ndarray, states: Places, targets: RowTargets) -> np.ndarray:
+        """See :meth:`distances`."""
+        embedding, here = np.split(states.embeddings, [self.embedding_dim], axis=1)
+        longest = self._lengths(targets.embeddings, embedding, nodes, np.zeros(len(nodes), dtype=np.int64))
+        return np.maximum(longest, np.abs(here - targets.coordinates[nodes]).max(axis=1))[:, None]
+
+    def _lengths(self, starts: np.ndarray, ends: np.ndarray, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
+        """The quasimetric of pairs of rows of embeddings."""
+        n, kernels = len(rows), cpu_kernels()
         assert kernels is not None
-        embedding, coordinates = np.split(states.embeddings, [self.embedding_dim], axis=1)
         longest, mean, _ = out = *np.empty((2, n), dtype=np.float32), np.empty(n, dtype=np.int64)
-        pairs = np.zeros(n, dtype=np.int64), np.arange(n)
-        kernels.forward(embedding, targets.embeddings, *pairs, self.n_components, out, 1)
+        kernels.forward(starts, ends, rows, columns, self.n_components, out, 1)
         longest -= mean
         longest *= self.alpha
         longest += mean
-        distances = np.maximum(longest, np.abs(coordinates - targets.coordinates).max(axis=1))[None]
-        return distances[:, :-1], distances[:, -1]
+        return longest
 
     def act(
         self,

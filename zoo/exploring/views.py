@@ -53,7 +53,6 @@ class MapView:
         """All that does not depend on start and goal."""
         learned, planner = self.learned, self.learned.graph
         n = len(learned.keypoints)
-        ends = np.argwhere(planner.hops[:n, :n])
         return {
             "axes": learned.axes,
             "goal_dim": learned.goal_dim,
@@ -63,7 +62,7 @@ class MapView:
             "reach": planner.reach,
             "keypoints": learned.keypoints,
             "barred": planner.blocked[:n],
-            "hops": [[i, j, planner.distances[i, j]] for i, j in ends.tolist()],
+            "hops": list(zip(*(part.tolist() for part in planner.graph.open_hops.among(n)), strict=True)),
             "chance": [
                 {
                     "entrance": edge.entrance,

@@ -75,8 +75,8 @@ def draw_map(
         axes = figure.add_subplot(title=title or "")
         image = _draw_reachability(axes, learned, bounds, maze)
         points = in_plane(learned.keypoints)
-        hops = learned.graph.hops[: len(points), : len(points)]
-        ends = np.argwhere(np.triu(hops | hops.T))
+        hops = learned.graph.graph.open_hops.among(len(points)).pairs
+        ends = np.unique(np.sort(hops, axis=1), axis=0)
         lines = LineCollection(list(points[ends]), colors=HOP, linewidths=0.4, alpha=0.45, zorder=3, label="hop")
         axes.add_collection(lines)
         draw_points(axes, points, 13, VERMILLION, zorder=4, label="keypoint")

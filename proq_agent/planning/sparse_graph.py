@@ -1,0 +1,227 @@
+"""A directed graph of many keypoints, each with edges to a few near ones: routes by Dijkstra's algorithm."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import dijkstra
+
+from proq_agent.planning.hops import EdgeList, HopGraph, Hops, Routes
+
+# What is measured at once: from a state to this many nodes at first, and to this many on the way ahead.
+_FIRST, _AHEAD = 32, 8
+
+Measure = Callable[[np.ndarray], tuple[np.ndarray, "np.ndarray | float"]]
+
+
+class SparseGraph(HopGraph):
+    """
+    The plans of a :class:`~proq_agent.planning.graph.KeypointGraph` that has no other edges than these: the same
+    costs, the same successors at ties, the same closures. A goal costs one run of Dijkstra's algorithm from it, and
+    nothing ``[K, K]`` is held.
+
+    :param n_nodes: K
+    :param edges: ordered by their starts and then by their ends; none from a node to itself
+    :param max_hop: this and what follows as of :class:`~proq_agent.planning.graph.KeypointGraph`
+    :param surcharges: ``[E]`` what edges cost beyond their lengths; inf closes them
+    """
+
+    def __init__(
+        self,
+        n_nodes: int,
+        edges: EdgeList,
+        max_hop: float,
+        reach: float = 0.0,
+        caution: float = 0.0,
+        *,
+        bridges: bool = True,
+        blocked: ArrayLike = False,
+        surcharges: np.ndarray | float = 0.0,
+    ) -> None:
+        super().__init__(n_nodes, max_hop, reach, caution, bridges, None, False, blocked)
+        if not (edges.lengths >= 0).all():
+            raise ValueError("edges have negative or NaN lengths.")
+        keys = edges.starts.astype(np.int64) * n_nodes + edges.ends
+        if not (np.diff(keys) > 0).all() or (edges.starts == edges.ends).any():
+            raise ValueError("edges must be ordered by starts and then ends, each once and none from a node to itself.")
+        self._edges, self._keys, self.surcharges = edges, keys, surcharges
+        self._ranked: tuple[Routes, np.ndarray] | None = None
+
+    def _with(self, **changes: Any) -> SparseGraph:
+        names = "n_nodes", "edges", "max_hop", "reach", "caution", "bridges", "blocked", "surcharges"
+        return SparseGraph(**({name: getattr(self, name) for name in names} | changes))
+
+    @property
+    def edges(self) -> EdgeList:
+        return self._edges
+
+    @property
+    def open_hops(self) -> EdgeList:
+        kept = (self._edges.lengths <= self.max_hop) & np.isfinite(self.weights)
+        return EdgeList(*(part[kept] for part in self._edges))
+
+    def surcharges_of(self, charges: Iterable[tuple[np.ndarray, float]]) -> np.ndarray | float:
+        """``[E]``, or a single 0 if no edge costs more. What is charged for edges that are not there does not matter."""
+        surcharges: np.ndarray | float = 0.0
+        keys = self._keys
+        for edges, cost in charges:
+            if not isinstance(surcharges, np.ndarray):
+                surcharges = np.zeros(len(keys))
+            wanted = edges[:, 0].astype(np.int64) * self.n_nodes + edges[:, 1]
+            surcharges[np.isin(keys, wanted, assume_unique=False)] += cost
+        return surcharges
+
+    @cached_property
+    def weights(self) -> np.ndarray:
+        """``[E]`` cost of each edge, inf if it is closed: see :attr:`KeypointGraph.weights`."""
+        starts, ends, lengths = self._edges
+        weights = self.hop_costs(lengths) + self.surcharges
+        weights[self.blocked[starts] | self.blocked[ends]] = np.inf
+        trusted = (lengths <= self.max_hop) & np.isfinite(weights)
+        weights += 1e-9 * weights.max(initial=1.0, where=trusted)
+        weights.flags.writeable = False
+        return weights
+
+    @cached_property
+    def _backwards(self) -> csr_array:
+        """``[K + 1, K + 1]`` weights of the open edges from their ends to their starts; the last row is for a goal."""
+        is_open, n = np.isfinite(self.weights), self.n_nodes + 1
+        starts, ends = (part[is_open] for part in self._edges[:2])
+        return csr_array((self.weights[is_open], (ends, starts)), shape=(n, n))
+
+    @cached_property
+    def _row_starts(self) -> tuple[np.ndarray, np.ndarray]:
+        """The nodes that edges leave, and the first edge of each."""
+        return np.unique(self._edges.starts, return_index=True)
+
+    def routes(self, to_goal: np.ndarray, penalties: np.ndarray | float = 0.0) -> Routes:
+        """See :meth:`HopGraph.routes`."""
+        to_goal, last_hops = self.last_hops(to_goal, penalties)
+        offsets = last_hops.min(axis=1, keepdims=True)
+        offsets[np.isinf(offsets)] = 0.0
+        last_hops -= offsets
+        costs, successors, lengths = np.empty_like(last_hops), np.empty(last_hops.shape, dtype=np.intp), to_goal.copy()
+        for row, last_hop in enumerate(last_hops):
+            costs[row] = self._costs(last_hop)
+            onward, best, length = self._onward(costs[row])
+            goes_on = onward < last_hop
+            successors[row] = np.where(goes_on, best, self.n_nodes)
+            lengths[row, goes_on] = length[goes_on]
+        successors[np.isinf(costs)] = -1
+        nothing = np.empty((len(costs), 0))
+        trusted = self.all_trusted(lengths, successors)
+        return Routes(costs + offsets, successors, np.isfinite(costs).astype(np.float64), trusted, nothing, nothing)
+
+    def _costs(self, last_hop: np.ndarray) -> np.ndarray:
+        """``[K]`` from every node to the goal, given the costs of the last hops ``[K]``."""
+        # Those beyond max_hop cost more than any way of trusted hops, penalties aside. Without them the search is
+        # faster, and nothing is missed if no way costs more than the cheapest of them.
+        near = last_hop < self.longest_way
+        costs = self._search(last_hop, np.flatnonzero(near))
+        if (costs[~self.blocked] > last_hop.min(initial=np.inf, where=~near)).any():
+            costs = self._search(last_hop, np.flatnonzero(np.isfinite(last_hop)))
+        return costs
+
+    def _search(self, last_hop: np.ndarray, nodes: np.ndarray) -> np.ndarray:
+        graph, n = self._backwards, self.n_nodes
+        pointers = graph.indptr.copy()
+        pointers[-1] += len(nodes)
+        indices = np.concatenate([graph.indices, nodes.astype(graph.indices.dtype)])
+        extended = csr_array((np.concatenate([graph.data, last_hop[nodes]]), indices, pointers), shape=(n + 1, n + 1))
+        return dijkstra(extended, indices=n)[:n]
+
+    def _onward(self, costs: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """``[K]`` least cost over the edges of each node, the first node by which it is paid, and how far that is."""
+        starts, ends, lengths = self._edges
+        onward, best, length = np.full((3, self.n_nodes), np.inf)
+        best = np.zeros(self.n_nodes, dtype=np.intp)
+        if len(starts):
+            nodes, first = self._row_starts
+            sums = self.weights + costs[ends]
+            onward[nodes] = np.minimum.reduceat(sums, first)
+            paid = np.flatnonzero(sums == onward[starts])[::-1]  # of several the first is written last
+            best[starts[paid]], length[starts[paid]] = ends[paid], lengths[paid]
+        return onward, best, length
+
+    def nearby_hops(
+        self,
+        routes: Routes,
+        bounds: np.ndarray,
+        measure: Measure,
+        state_to_goal: np.ndarray,
+        goal_penalties: np.ndarray | float = 0.0,
+    ) -> Hops:
+        """
+        :meth:`next_hops` of one state, but only the nodes that can be the best of all are measured.
+
+        :param routes: routes to its goal
+        :param bounds: ``[K]`` no distance from the state to a node is less
+        :param measure: lengths of the hops from the state to some nodes ``[n]`` and what they cost beyond, ``[1, n]``
+            or the latter a single 0
+        :param state_to_goal: ``[1]`` distance from the state to its goal
+        :param goal_penalties: what the hop to the goal costs beyond its length
+        """
+        lower = bounds * (1.0 + self.caution / self.max_hop * bounds) if self.caution else bounds.astype(np.float64)
+        lower = lower + self._onward_ranks(routes)
+        first = np.argpartition(lower, _FIRST)[:_FIRST] if len(lower) > _FIRST else np.arange(len(lower))
+        hops, _ = self._surest_of(routes, first, measure, state_to_goal, goal_penalties)
+        rank = hops.cost + self.cost_of_a_miss * (1.0 - hops.odds)
+        nodes = np.flatnonzero(lower <= rank[0])
+        if not len(nodes):  # straight to the goal
+            return hops._replace(target=np.array([self.n_nodes]))
+        hops, lengths = self._surest_of(routes, nodes, measure, state_to_goal, goal_penalties)
+        if np.isinf(hops.cost[0]):
+            everywhere, penalties = measure(np.arange(self.n_nodes))
+            return self.next_hops(routes, everywhere, state_to_goal, penalties, goal_penalties)
+        if hops.target[0] == len(nodes):
+            return hops._replace(target=np.array([self.n_nodes]))
+        target, length = int(nodes[hops.target[0]]), float(lengths[0, hops.target[0]])
+        if length <= self.reach:
+            target = self._leave_reached(routes, target, measure, goal_penalties)
+        return hops._replace(target=np.array([target]))
+
+    def _onward_ranks(self, routes: Routes) -> np.ndarray:
+        """``[K]`` what the ways to the goal count beyond a first hop; kept while the goal stays."""
+        known = self._ranked
+        if known is None or known[0] is not routes:
+            ranks = routes.costs[0] + self.cost_of_a_miss * ((1.0 - routes.odds[0]) + ~routes.trusted[0])
+            known = self._ranked = routes, ranks
+        return known[1]
+
+    def _surest_of(
+        self,
+        routes: Routes,
+        nodes: np.ndarray,
+        measure: Measure,
+        state_to_goal: np.ndarray,
+        goal_penalties: np.ndarray | float,
+    ) -> tuple[Hops, np.ndarray]:
+        """:meth:`surest` of some nodes and the goal, and how far they are."""
+        lengths, penalties = measure(nodes)
+        narrow = routes._replace(
+            costs=routes.costs[:, nodes], odds=routes.odds[:, nodes], trusted=routes.trusted[:, nodes]
+        )
+        return self.surest(narrow, lengths, state_to_goal, penalties, goal_penalties), lengths
+
+    def _leave_reached(self, routes: Routes, target: int, measure: Measure, goal_penalties: np.ndarray | float) -> int:
+        """The first node after the target that is not reached, or that one had better not go to from here."""
+        goal, to_goal = self.n_nodes, bool(np.all(np.less(goal_penalties, self.max_hop)))
+        while target < goal:
+            ahead = [target]
+            while len(ahead) <= _AHEAD and ahead[-1] < goal and routes.successors[0, ahead[-1]] >= 0:
+                ahead.append(int(routes.successors[0, ahead[-1]]))
+            if len(ahead) == 1:
+                break
+            nodes = np.array([node for node in ahead if node < goal])
+            lengths, penalties = measure(nodes)
+            fine = np.append(np.broadcast_to(np.less(penalties, self.max_hop), lengths.shape)[0], to_goal)
+            for place, onward in enumerate(ahead[1:]):
+                if lengths[0, place] > self.reach or not fine[place + 1]:
+                    return target
+                target = onward
+        return target

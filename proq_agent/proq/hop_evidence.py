@@ -55,12 +55,11 @@ def action_likelihood(
         rows, later = pairs_apart(dataset, lead, generator)
         here = policy.locate(dataset.achieved_goals[rows])
         other = dataset.random_transitions(len(rows), generator)
-        actions = policy.scale_actions(dataset.actions[th.stack([rows, other])])
+        actions = dataset.actions[th.stack([rows, other])]
         log_probs = []
         for goals in (later, dataset.random_rows(len(rows), generator)):
             target = policy.locate(dataset.achieved_goals[goals])
-            mean, std = policy.action_distribution(dataset.observations[rows], here, target)
-            log_probs.append(th.distributions.Normal(mean, std).log_prob(actions).sum(dim=-1))
+            log_probs.append(policy.log_prob(actions, dataset.observations[rows], here, target))
         shares.append((log_probs[0] > log_probs[1]).float().mean(dim=1).tolist())
     return Likelihood(np.array(leads), *np.array(shares).T)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import torch as th
 
 from proq_agent.common.dataset import GoalDataset
 
@@ -39,25 +40,24 @@ def hidden_share(dataset: GoalDataset, seed: int = 0) -> float:
     rng = np.random.default_rng(seed)
     lengths = np.diff(dataset.trajectory_ends, prepend=-1)
     horizon = int(min(HORIZON, max(np.median(lengths) // 2, 1)))
-    observations, goals, actions = (
-        array.cpu().numpy().astype(np.float64)
-        for array in (dataset.observations, dataset.achieved_goals, dataset.actions)
-    )
-    last = dataset.trajectory_ends[np.searchsorted(dataset.trajectory_ends, np.arange(len(goals)))]
-    rows = np.flatnonzero(np.arange(len(goals)) + horizon <= last)
+    last = dataset.trajectory_ends[np.searchsorted(dataset.trajectory_ends, np.arange(len(dataset)))]
+    rows = np.flatnonzero(np.arange(len(dataset)) + horizon <= last)
     rows = rng.permutation(rows)[:N_ROWS]
-    moved = goals[rows + horizon] - goals[rows]
-    scale = goals.std(axis=0)
-    moved = moved[:, scale > 0] / scale[scale > 0]
-    spread = moved.var(axis=0).sum()
-    if len(rows) < 100 or spread == 0.0:
+    if len(rows) < 100:
         return 0.0
-    pushed = np.stack([actions[rows + k] for k in range(horizon)]).cumsum(axis=0)[:: max(horizon // 5, 1)]
+    observations, goals = (_at(rows, values) for values in (dataset.observations, dataset.achieved_goals))
+    moved = (_at(rows + horizon, dataset.achieved_goals) - goals) / dataset.goal_scale.cpu().numpy()
+    spread = moved.var(axis=0).sum()
+    if spread == 0.0:
+        return 0.0
+    pushed = np.stack([_at(rows + k, dataset.actions) for k in range(horizon)]).cumsum(axis=0)[:: max(horizon // 5, 1)]
     pushed = pushed.transpose(1, 0, 2).reshape(len(rows), -1)
-    unexplained = [
-        _residual(np.hstack([seen, pushed]), seen, moved, rng) / spread for seen in (goals[rows], observations[rows])
-    ]
+    unexplained = [_residual(np.hstack([seen, pushed]), seen, moved, rng) / spread for seen in (goals, observations)]
     return float(np.clip(unexplained[0] - unexplained[1], 0.0, 1.0))
+
+
+def _at(rows: np.ndarray, values: th.Tensor) -> np.ndarray:
+    return values[th.as_tensor(rows, device=values.device)].cpu().numpy().astype(np.float64)
 
 
 def _residual(inputs: np.ndarray, states: np.ndarray, outputs: np.ndarray, rng: np.random.Generator) -> float:

@@ -101,9 +101,7 @@ def actor_objective(
             points, latents, embeddings = map(th.cat, zip(known, (points, latents, embeddings), strict=True))
         next_distances, distances = policy.distances_between(embeddings[:2], embeddings[2], points[:2], points[2])
         _, here, target = th.cat([latents, points], dim=-1)
-    mean, std = policy.action_distribution(batch.observations, here, target, generator)
-    actions = policy.scale_actions(batch.actions)
-    log_probs = th.distributions.Normal(mean, std, validate_args=False).log_prob(actions).sum(dim=-1)
+    log_probs = policy.log_prob(batch.actions, batch.observations, here, target, generator)
     # Imitate the more, the more a step shortens the way (Eqs. 10 and 11).
     log_probs, advantages = whole(log_probs, distances - next_distances)
     loss, metrics = awr_loss(log_probs, advantages, temperature, max_weight)

@@ -249,6 +249,23 @@ class ProQPolicy(SavedPolicy):
             inputs = th.cat([standard, target[..., : self.latent_dim]], dim=-1)
         return self.actor(inputs, generator).tanh(), self.log_std.exp()
 
+    def log_prob(
+        self,
+        actions: th.Tensor,
+        observations: th.Tensor,
+        here: th.Tensor,
+        target: th.Tensor,
+        generator: th.Generator | None = None,
+    ) -> th.Tensor:
+        """
+        log π(a | s, z), see :meth:`action_distribution`.
+
+        :param actions: ``[..., action_dim]`` of the action space; leading dimensions broadcast
+        """
+        mean, std = self.action_distribution(observations, here, target, generator)
+        scaled = self.scale_actions(actions)
+        return th.distributions.Normal(mean, std, validate_args=False).log_prob(scaled).sum(dim=-1)
+
     def scale_actions(self, actions: th.Tensor) -> th.Tensor:
         """From the action space to [-1, 1]."""
         return 2.0 * (actions - self.action_low) / (self.action_high - self.action_low) - 1.0

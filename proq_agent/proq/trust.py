@@ -57,12 +57,9 @@ def foretell(policy: ProQPolicy, navigator: Navigator, dataset: GoalDataset, lea
         states, goals = (dataset.achieved_goals[r] for r in (rows, later))
         points = navigator.next_points(states.cpu().numpy(), goals.cpu().numpy())
         others = dataset.achieved_goals[dataset.random_rows(len(rows), generator)]
-        here, actions = policy.locate(states), policy.scale_actions(dataset.actions[rows])
-        means = []
-        for target in (goals, th.as_tensor(points, dtype=th.float32, device=dataset.device), others):
-            mean, std = policy.action_distribution(dataset.observations[rows], here, policy.locate(target))
-            means.append(th.distributions.Normal(mean, std).log_prob(actions).sum(dim=-1).mean().item())
-        found.append(means)
+        targets = (goals, th.as_tensor(points, dtype=th.float32, device=dataset.device), others)
+        told = dataset.actions[rows], dataset.observations[rows], policy.locate(states)
+        found.append([policy.log_prob(*told, policy.locate(target)).mean().item() for target in targets])
     return Foretold(np.array(leads), *np.array(found).reshape(-1, 3).T)
 
 

@@ -46,6 +46,7 @@ class GoalDataset:
     """
 
     held_out: GoalDataset | None = None  #: trajectories to judge by, which nobody learns from
+    coordinates: tuple[int, ...] | None = None  #: those that are left of the goals, see :meth:`on_coordinates`
 
     def __init__(
         self,
@@ -163,6 +164,22 @@ class GoalDataset:
         other.achieved_goals, other.goal_spec = self.observations, GoalSpec()
         other.goal_scale = self.observations.double().std(dim=0, correction=0).clamp_min(1e-6).float()
         other.held_out = self.held_out and self.held_out.on_observations()
+        return other
+
+    def on_coordinates(self, coordinates: Sequence[int]) -> GoalDataset:
+        """
+        The same trajectories with some coordinates of their goals alone.
+
+        :param coordinates: numbers of these; a dataset that has been reduced to them is returned as it is
+        """
+        chosen = tuple(coordinates)
+        if chosen == self.coordinates:
+            return self
+        other = copy.copy(self)
+        other.coordinates, other.goal_spec = chosen, GoalSpec()
+        other.achieved_goals = self.achieved_goals[:, list(chosen)]
+        other.goal_scale = self.goal_scale[list(chosen)]
+        other.held_out = self.held_out and self.held_out.on_coordinates(chosen)
         return other
 
     @property

@@ -7,7 +7,7 @@ import torch as th
 
 from proq_agent.common.dataset import GoalDataset
 
-MAPS = ("goals", "open goals", "observations")
+MAPS = ("goals", "open goals", "observations", "places")
 
 HORIZON = 20  # steps ahead: a hop is longer, what has died away by then does not matter to a plan
 N_ROWS = 20_000
@@ -17,7 +17,9 @@ HIDDEN_LIMIT = 0.25
 
 
 def choose_map(dataset: GoalDataset) -> str:
-    """One of :data:`MAPS`, for a dataset."""
+    """
+    One of :data:`MAPS`, for a dataset; never that of places: the data do not tell whether a pose is part of the goal.
+    """
     if hidden_share(dataset) > HIDDEN_LIMIT:
         return "observations"
     return "open goals" if dataset.goal_spec.leaves_open else "goals"

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeVar
 
+import numpy as np
 import torch as th
 from gymnasium import spaces
 from stable_baselines3.common.type_aliases import PyTorchObs, Schedule
@@ -15,6 +16,8 @@ from proq_agent.common.policy_file import SavedPolicy
 from proq_agent.common.spaces import check_goal_spaces
 from proq_agent.proq.goal_states import GoalStates
 from proq_agent.quasimetric.iqe import Quasimetric
+
+GoalRows = TypeVar("GoalRows", np.ndarray, th.Tensor)
 
 # Locations vary by about one over the whole map, but by far less over the short ways that the actor goes.
 DIFFERENCE_GAIN = 5.0
@@ -31,12 +34,14 @@ class ProQPolicy(SavedPolicy):
     :param lr_schedule: not used here: the algorithm owns the optimisers
     :param n_keypoints: K
     :param map_on_observation: make the map of whole observations, not of goals
+    :param coordinates: those of a goal that the map is of; None for all
     :param open_goals: a goal may be several states, see :class:`~proq_agent.proq.goal_states.GoalStates`
     :param latent_dim: dimension of z = φ(s)
     :param n_components: number of components of the quasimetric
     :param component_size: number of intervals in each component
     :param symmetric: make the distance symmetric, for comparison
-    :param hidden_sizes: hidden layers of all four networks
+    :param hidden_sizes: hidden layers of the networks
+    :param actor_hidden_sizes: those of the actor, if a body is harder to move than its world is to map
     :param dropout: of the actor
     :param standardise: shift and scale inputs by statistics of the data; the paper takes them as they are
     :param guided_actor: tell the actor the target's coordinates beside its latents, and both as seen from where it is;
@@ -65,11 +70,13 @@ class ProQPolicy(SavedPolicy):
         n_keypoints: int,
         map_on_observation: bool = False,
         open_goals: bool = False,
+        coordinates: Sequence[int] | None = None,
         latent_dim: int = 16,
         n_components: int = 64,
         component_size: int = 8,
         symmetric: bool = False,
         hidden_sizes: Sequence[int] = (512, 512, 512),
+        actor_hidden_sizes: Sequence[int] | None = None,
         dropout: float = 0.1,
         standardise: bool = True,
         guided_actor: bool = True,
@@ -83,11 +90,13 @@ class ProQPolicy(SavedPolicy):
             "n_keypoints": n_keypoints,
             "map_on_observation": map_on_observation,
             "open_goals": open_goals,
+            "coordinates": None if coordinates is None else tuple(coordinates),
             "latent_dim": latent_dim,
             "n_components": n_components,
             "component_size": component_size,
             "symmetric": symmetric,
             "hidden_sizes": tuple(hidden_sizes),
+            "actor_hidden_sizes": actor_hidden_sizes and tuple(actor_hidden_sizes),
             "dropout": dropout,
             "standardise": standardise,
             "guided_actor": guided_actor,
@@ -107,6 +116,9 @@ class ProQPolicy(SavedPolicy):
         observation_dim = observation_space["observation"].shape[0]  # type: ignore[index]
         self.map_key = "observation" if map_on_observation else "achieved_goal"
         goal_dim = observation_space[self.map_key].shape[0]  # type: ignore[index]
+        self.coordinates: list[int] | None = None
+        if coordinates is not None:
+            self.coordinates, goal_dim = check_coordinates(coordinates, goal_dim), len(coordinates)
         self.goal_states: GoalStates | None = None
         if map_on_observation or open_goals:
             asked_dim = observation_space["desired_goal"].shape[0]  # type: ignore[index]
@@ -126,7 +138,7 @@ class ProQPolicy(SavedPolicy):
         self.latent_dim = latent_dim
         self.standardise, self.guided_actor = standardise, guided_actor
         inputs = observation_dim + (2 * (latent_dim + goal_dim) if guided_actor else latent_dim)
-        self.actor = MLP(inputs, hidden_sizes, action_dim, residual=True, dropout=dropout)
+        self.actor = MLP(inputs, actor_hidden_sizes or hidden_sizes, action_dim, residual=True, dropout=dropout)
         self.log_std = nn.Parameter(th.zeros(action_dim))
         # In standardised coordinates, so that one step size fits every axis; see `keypoints`.
         self.standard_keypoints = nn.Parameter(th.zeros(n_keypoints, goal_dim), requires_grad=False)
@@ -148,6 +160,12 @@ class ProQPolicy(SavedPolicy):
     def keypoints(self) -> th.Tensor:
         """``[K, goal_dim]``, the keypoints p_k as points in goal space."""
         return self.goal_scaler.inverse(self.standard_keypoints.detach())
+
+    def on_map(self, goals: GoalRows) -> GoalRows:
+        """Achieved or desired goals of the environment as points of the map, which are returned as they are."""
+        if self.coordinates is None or goals.shape[-1] == len(self.coordinates):
+            return goals
+        return goals[..., self.coordinates]
 
     def encode(self, goals: th.Tensor) -> th.Tensor:
         """φ: points of goal space to latents."""
@@ -297,7 +315,8 @@ class ProQPolicy(SavedPolicy):
 
     def _predict(self, observation: PyTorchObs, deterministic: bool = False) -> th.Tensor:
         assert isinstance(observation, dict)
-        here, goals = self.locate(observation[self.map_key].float()), observation["desired_goal"].float()
+        here, goals = (self.on_map(observation[key].float()) for key in (self.map_key, "desired_goal"))
+        here = self.locate(here)
         target = self.locate(goals) if self.goal_states is None else self._nearest(here, self.goal_states(goals))
         return self.act(observation["observation"].float(), here, target, deterministic, self.generator)
 
@@ -306,6 +325,20 @@ class ProQPolicy(SavedPolicy):
         locations = self.locate(states)
         nearest = self.distances(self.embed(here)[:, None], self.embed(locations)).argmin(dim=1)
         return locations[th.arange(len(locations), device=nearest.device), nearest]
+
+
+def check_coordinates(coordinates: Sequence[int], goal_dim: int) -> list[int]:
+    """
+    Numbers of coordinates, as a list.
+
+    :param coordinates: the numbers
+    :param goal_dim: how many there are
+    :raises ValueError: if there are none, or they are not different ones of these
+    """
+    chosen = list(coordinates)
+    if not chosen or len(set(chosen)) < len(chosen) or not set(chosen) <= set(range(goal_dim)):
+        raise ValueError(f"coordinates must be different numbers from 0 to {goal_dim - 1}, got {chosen}")
+    return chosen
 
 
 MultiInputPolicy = ProQPolicy

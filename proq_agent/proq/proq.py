@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Any, ClassVar, NamedTuple
 
@@ -44,6 +44,7 @@ from proq_agent.proq.map_goals import choose_on_map
 from proq_agent.proq.map_progress import distance_per_step
 from proq_agent.proq.markov import MAPS, choose_map
 from proq_agent.proq.objectives import Known, MapObjective, actor_objective, map_objective
+from proq_agent.proq.places import place_coordinates
 from proq_agent.proq.policies import ProQPolicy
 from proq_agent.proq.row_map import RowMap
 from proq_agent.proq.settings import RENAMED, DistanceSettings, KeypointSettings
@@ -100,7 +101,9 @@ class ProQ(OfflineAlgorithm):
     :param map_of: ``"goals"``: every goal is a point of the map; ``"open goals"``: but for the coordinates that do not
         matter, see :class:`~proq_agent.GoalSpec`; ``"observations"``: the map is of whole observations, and a goal is
         all states that satisfy it, which helps where goals alone do not tell what comes next, as positions without
-        velocities; None: what fits the dataset, see :func:`~proq_agent.proq.markov.choose_map`
+        velocities; ``"places"``: of those coordinates of goals that take long to cross, see
+        :func:`~proq_agent.proq.places.place_coordinates`, or the numbers of coordinates, which that becomes; None: what
+        fits the dataset, see :func:`~proq_agent.proq.markov.choose_map`
     :param stochastic: ``"plan"`` finds transitions that cannot be predicted, as through a portal with random exits,
         keeps them out of the distance and plans with their odds; ``"ignore"`` trusts them like any other, as the paper
     :param held_out: share of the trajectories that are set aside for :meth:`diagnose`, see
@@ -140,7 +143,7 @@ class ProQ(OfflineAlgorithm):
         distance: DistanceSettings | dict[str, Any] | None = None,
         keypoints: KeypointSettings | dict[str, Any] | None = None,
         planning: PlanningSettings | dict[str, Any] | None = None,
-        map_of: str | None = None,
+        map_of: str | Sequence[int] | None = None,
         stochastic: str = "plan",
         held_out: float = HELD_OUT,
         compile: bool = False,
@@ -183,7 +186,7 @@ class ProQ(OfflineAlgorithm):
         self.distance = as_settings(DistanceSettings, groups["distance"])
         self.keypoints = as_settings(KeypointSettings, groups["keypoints"])
         self.planning = as_settings(PlanningSettings, groups["planning"])
-        self.map_of = map_of or ("goals" if dataset is None else choose_map(dataset))
+        self.map_of: str | Sequence[int] = _map_of(map_of, dataset)
         if map_of is None and self.map_of == "observations" and verbose:
             print("goals and actions do not tell what comes next, observations do: the map is of these (map_of)")
         self.stochastic = stochastic
@@ -203,8 +206,11 @@ class ProQ(OfflineAlgorithm):
             raise ValueError(f"stochastic must be 'plan' or 'ignore', got {self.stochastic!r}")
         if not 0.0 <= self.held_out <= 0.5:
             raise ValueError(f"held_out must be a share, from 0 to one half, got {self.held_out!r}")
-        if self.map_of not in MAPS:
-            raise ValueError(f"map_of must be one of {', '.join(map(repr, MAPS))}, or None, got {self.map_of!r}")
+        if isinstance(self.map_of, str) and self.map_of not in MAPS:
+            raise ValueError(
+                f"map_of must be one of {', '.join(map(repr, MAPS))}, numbers of coordinates, or None, "
+                f"got {self.map_of!r}"
+            )
         for name in ("map_fraction", "actor_fraction"):
             if not 0.0 < getattr(self, name) <= 1.0:
                 raise ValueError(f"{name} must lie in (0, 1], got {getattr(self, name)!r}")
@@ -223,6 +229,7 @@ class ProQ(OfflineAlgorithm):
             "n_keypoints": self.keypoints.n,
             "map_on_observation": self.map_of == "observations",
             "open_goals": self.map_of == "open goals",
+            "coordinates": None if isinstance(self.map_of, str) else self.map_of,
         }
 
     def _setup_training(self) -> None:
@@ -242,8 +249,7 @@ class ProQ(OfflineAlgorithm):
         self._navigator = None
         if self.policy.goal_states is not None and self.num_timesteps == 0:
             self.policy.goal_states.remember(dataset.to(self.device), self.generator)
-        if self.map_of == "observations":
-            dataset = dataset.on_observations()
+        dataset = self._on_map(dataset)
         self.chance_edges = ()
         assert self.seed is not None
         dataset = dataset.split(self.held_out, self.seed)
@@ -254,6 +260,12 @@ class ProQ(OfflineAlgorithm):
         if len(apart.rows) or self.verbose:
             print(apart.summary)
         return dataset.cut(apart.rows)
+
+    def _on_map(self, dataset: GoalDataset) -> GoalDataset:
+        """The same trajectories, with points of the map for goals."""
+        if self.map_of == "observations":
+            return dataset.on_observations()
+        return dataset if isinstance(self.map_of, str) else dataset.on_coordinates(self.map_of)
 
     def _fit(self, dataset: GoalDataset) -> None:
         if self.policy.standardise:
@@ -328,9 +340,8 @@ class ProQ(OfflineAlgorithm):
         """
         if held_out is None or None not in (self.planning.max_hop, self.planning.reach, self.planning.direct):
             return
-        if self.map_of == "observations":
-            held_out = held_out.on_observations()
-        self.planning, why = choose_planning(self.policy, self.navigator, self.planning, held_out.to(self.device))
+        held_out = self._on_map(held_out).to(self.device)
+        self.planning, why = choose_planning(self.policy, self.navigator, self.planning, held_out)
         self._navigator = None
         if self.verbose:
             print(why)
@@ -449,7 +460,7 @@ class ProQ(OfflineAlgorithm):
         """
         arrays, single = check_observation(observation, self.observation_space)
         navigator = self.navigator
-        here, goals = arrays[self.policy.map_key], arrays["desired_goal"]
+        here, goals = (self.policy.on_map(arrays[key]) for key in (self.policy.map_key, "desired_goal"))
         decision, state = navigator.decide(here, goals, state, episode_start)
         actions = navigator.act(arrays["observation"], decision, deterministic, self.acting_generator)
         check_actions(actions)
@@ -462,7 +473,7 @@ class ProQ(OfflineAlgorithm):
         :param start: ``[goal_dim]`` where the agent is; its observation if that is what the map is of
         :param goal: ``[goal_dim]`` where it wants to be
         """
-        return self.navigator.plan(start, goal)
+        return self.navigator.plan(*(self.policy.on_map(np.asarray(point)) for point in (start, goal)))
 
     def keypoints_without_barrier(self, n_updates: int) -> np.ndarray:
         """
@@ -482,8 +493,7 @@ class ProQ(OfflineAlgorithm):
             its dataset. Without any, only the keypoints' own numbers are known
         :param logged: more trajectories, which it may have learned from; by default its dataset, if it has one
         """
-        if self.map_of == "observations":
-            dataset, logged = (data and data.on_observations() for data in (dataset, logged))
+        dataset, logged = (data and self._on_map(data) for data in (dataset, logged))
         if dataset is None and self.dataset is not None:
             dataset = self.dataset.held_out
         numbers = diagnose_keypoints(self.policy, self.planner.graph)
@@ -491,3 +501,17 @@ class ProQ(OfflineAlgorithm):
         if dataset is None:
             return found
         return found.with_check(check_guidance(self.policy, self.navigator, self.planning, dataset.to(self.device)))
+
+
+def _map_of(given: str | Sequence[int] | None, dataset: GoalDataset | None) -> str | Sequence[int]:
+    """What a map is of: as was said, or what fits the dataset."""
+    if given is None:
+        return "goals" if dataset is None else choose_map(dataset)
+    if isinstance(given, str) and given != "places":
+        return given
+    if not isinstance(given, str):
+        return tuple(given)
+    if dataset is None:
+        raise ValueError("what a place is follows from the data: give the dataset together with map_of='places'")
+    chosen = place_coordinates(dataset)
+    return "goals" if len(chosen) == dataset.achieved_goals.shape[1] else chosen

@@ -49,7 +49,13 @@ def begin_episode(agent: ExploredAgent, task: int | None, seed: int) -> dict[str
     """
     with agent.env() as env, _STEPPING:
         observation, _ = env.reset(seed=seed, options=None if task is None else {"task_id": task})
-    return {"start": observation["achieved_goal"], "goal": observation["desired_goal"]}
+    start, goal = _ends(agent, observation)
+    return {"start": start, "goal": goal}
+
+
+def _ends(agent: ExploredAgent, observation: dict[str, np.ndarray]) -> list[np.ndarray]:
+    """Where the agent is and wants to be, on its map."""
+    return [agent.model.policy.on_map(observation[key]) for key in ("achieved_goal", "desired_goal")]
 
 
 def walk(
@@ -73,7 +79,7 @@ def walk(
     with agent.env() as env:
         with _STEPPING:
             observation = reset_at(env, start, goal, options.task, options.seed)
-        here, goal = observation["achieved_goal"], observation["desired_goal"]
+        here, goal = _ends(agent, observation)
         shortest = agent.maze.shortest_steps(here[:2], goal[:2]) if agent.maze else None
         yield {"kind": "begin", "start": here, "goal": goal}
         begun, progress, steps, success, done = time.monotonic(), None, 0, False, False
@@ -89,7 +95,7 @@ def walk(
                 action = navigator.act(row, decision, options.deterministic, generator)[0]
                 with _STEPPING:
                     observation, _, terminated, truncated, info = env.step(action)
-                before, here, success = here, observation["achieved_goal"], bool(info["is_success"])
+                before, here, success = here, _ends(agent, observation)[0], bool(info["is_success"])
                 points.append(here)
                 steps += 1
                 if jump := describe_jump(agent.model.chance_edges, before, here):

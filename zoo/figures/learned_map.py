@@ -62,7 +62,7 @@ class LearnedMap:
 
     def to_goals(self, points: np.ndarray) -> np.ndarray:
         """Points ``[n, 2]`` of the plane to goals ``[n, goal_dim]``; whole goals are returned as they are."""
-        points = np.atleast_2d(np.asarray(points, dtype=np.float32))
+        points = self.policy.on_map(np.atleast_2d(np.asarray(points, dtype=np.float32)))
         if points.shape[1] == self.goal_dim:
             return points
         if points.shape[1] != 2:

@@ -21,7 +21,7 @@ from proq_agent.planning.settings import PlanningSettings
 from proq_agent.proq.policies import ProQPolicy
 from proq_agent.proq.settings import DistanceSettings, KeypointSettings
 from zoo.config import ABLATIONS, FOLDER, SEARCH, all_hyperparams, load_hyperparams, read_block, to_plain
-from zoo.data.catalogue import POINTMAZE_IDS
+from zoo.data.catalogue import ANTMAZE_IDS, POINTMAZE_IDS
 from zoo.registry import ALGOS, algorithm
 from zoo.runs.search_space import read_space
 from zoo.schema import dotted_names, schema_of
@@ -379,3 +379,11 @@ def test_every_ablation_is_a_valid_change() -> None:
 def test_a_part_that_is_missing_is_named(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"proq\.yml has no part tables"):
         read_block("tables", "proq", write(tmp_path, "default: {n_timesteps: 5}\n"))
+
+
+def test_one_entry_is_for_all_ants() -> None:
+    ids = [*ANTMAZE_IDS, "antmaze-giant-stitch-oraclerep-v0"]
+    first, *others = (to_plain(load_hyperparams(dataset_id)[0]) for dataset_id in ids)
+    assert all(other == first for other in others)
+    assert first["map_of"] == "places"
+    assert load_hyperparams("pointmaze-giant-stitch-v0")[0]["map_of"] == "goals"

@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 import sys
 import time
+import warnings
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
@@ -37,6 +39,7 @@ from proq_agent.common.spaces import (
 SelfOffline = TypeVar("SelfOffline", bound="OfflineAlgorithm")
 
 MAX_BATCH_SIZE, MAX_SEED = 2**24, 2**62
+MAX_POLICY_SIZE = 2**28  # numbers in its tensors; learning takes some six times as many
 MAX_UNCHECKED = 1000  # losses and other metrics, of some hundred updates: a look at them waits for the device
 
 
@@ -147,17 +150,27 @@ class OfflineAlgorithm(SavedAlgorithm):
             raise ValueError(f"learning_rate must begin with a positive number, got {self.lr_schedule(1.0)!r}")
         if self.seed is None:
             self.seed = int(np.random.SeedSequence().generate_state(1)[0])
+        arguments = self._policy_arguments() | self.policy_kwargs
         with th.random.fork_rng(devices=[]):
+            self._check_policy_size(arguments)
             th.default_generator.manual_seed(self.seed)
             try:
-                policy = self.policy_class(
-                    self.observation_space, self.action_space, **self._policy_arguments(), **self.policy_kwargs
-                )
+                policy = self.policy_class(self.observation_space, self.action_space, **arguments)
             except (TypeError, RuntimeError, MemoryError, OverflowError) as error:  # PyTorch's of absurd sizes
                 raise ValueError(f"the policy cannot be built: {error}") from error
         self.policy = policy.to(self.device)
         self._setup_training()
         self.set_random_seed(self.seed)
+
+    def _check_policy_size(self, arguments: dict[str, Any]) -> None:
+        """Before memory is taken that the system may only find missing when it is used, and then ends any process."""
+        size = 0
+        with suppress(Exception), warnings.catch_warnings(), th.device("meta"):  # what else is wrong is said later
+            warnings.simplefilter("ignore")
+            tensors = self.policy_class(self.observation_space, self.action_space, **arguments).state_dict().values()
+            size = sum(tensor.numel() for tensor in tensors if isinstance(tensor, th.Tensor))
+        if size > MAX_POLICY_SIZE:
+            raise ValueError(f"the policy would hold {size} numbers, more than {MAX_POLICY_SIZE}: choose smaller sizes")
 
     def _policy_arguments(self) -> dict[str, Any]:
         """Arguments of the policy's constructor that are not among ``policy_kwargs``."""

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 from proq_agent.common.settings import Renamed, Settings
 
+MAX_KEYPOINTS = 2**14  # a plan takes memory in proportion to the square
+
 
 @dataclass(frozen=True)
 class DistanceSettings(Settings):
@@ -70,8 +72,8 @@ class KeypointSettings(Settings):
     barrier: bool = True
 
     def check(self) -> None:
-        for name in ("n", "freq"):
-            self.require(getattr(self, name) >= 1, name, "be at least 1")
+        self.require(1 <= self.n <= MAX_KEYPOINTS, "n", f"be 1 to {MAX_KEYPOINTS} keypoints")
+        self.require(self.freq >= 1, "freq", "be at least 1")
         for name in ("start", "repel_strength", "repel_range"):
             self.require(0 <= getattr(self, name) < math.inf, name, "be 0 or more")
         self.require(0 < self.learning_rate < math.inf, "learning_rate", "be positive")

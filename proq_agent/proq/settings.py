@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from proq_agent.common.settings import Renamed, Settings
 
-MAX_KEYPOINTS = 2**14  # a plan takes memory in proportion to the square
+MAX_KEYPOINTS = 2**20  # more than the memory of today holds the neighbours of
 
 
 @dataclass(frozen=True)

@@ -45,15 +45,18 @@ class StraightMap:
     def targets(self, nodes: Places, goals: Places) -> tuple[Places, Places]:
         return nodes, goals
 
-    def distances(
-        self, states: Places, targets: tuple[Places, Places], nodes: np.ndarray | None = None
-    ) -> tuple[np.ndarray, np.ndarray]:
-        places, goals = targets
-        ends = places if nodes is None else places[nodes]
-        return self.pairwise(states, ends), np.linalg.norm(states.points - goals.points, axis=-1)
+    def distances(self, states: Places, targets: tuple[Places, Places]) -> tuple[np.ndarray, np.ndarray]:
+        nodes, goals = targets
+        return self.pairwise(states, nodes), np.linalg.norm(states.points - goals.points, axis=-1)
 
-    def distances_from(self, nodes: np.ndarray, states: Places, targets: tuple[Places, Places]) -> np.ndarray:
-        return self.pairwise(targets[0][nodes], states)
+    def distances_to(self, nodes: np.ndarray, state: Places, targets: tuple[Places, Places]) -> np.ndarray:
+        return self.pairwise(state, targets[0][nodes])
+
+    def distances_from(self, nodes: np.ndarray, state: Places, targets: tuple[Places, Places]) -> np.ndarray:
+        return self.pairwise(targets[0][nodes], state)[:, 0]
+
+    def distance_to_goal(self, state: Places, targets: tuple[Places, Places]) -> np.ndarray:
+        return self.pairwise(state, targets[1])[0]
 
     def act(
         self,

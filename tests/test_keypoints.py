@@ -11,6 +11,7 @@ from proq_agent.proq.keypoints import (
     diagnose_keypoints,
     keypoint_objective,
     move_keypoints,
+    near_keypoints,
     place_keypoints,
     settle_keypoints,
 )
@@ -90,3 +91,46 @@ def test_the_diagnosis_says_how_many_are_in_distribution(tiny):
 @pytest.mark.parametrize(("start", "expected"), [(0.25, 150), (0.0, 0), (1, 1), (2000, 2000)])
 def test_they_start_after_a_share_or_a_number_of_updates(start, expected):
     assert KeypointSettings(start=start).first_update(600) == expected
+
+
+def energy_and_gradient(policy, points, monkeypatch, all_pairs, n_felt=None):
+    monkeypatch.setattr("proq_agent.proq.keypoints.ALL_PAIRS", all_pairs)
+    monkeypatch.setattr("proq_agent.proq.keypoints.N_FELT", n_felt or len(points) - 1)
+    points = points.clone().requires_grad_()
+    found = keypoint_objective(policy, points, th.tensor(1.0), KeypointSettings(), 0.05)
+    return found.loss, th.autograd.grad(found.loss, points)[0]
+
+
+@pytest.mark.parametrize("chunk", [1, 7, 1 << 20])
+def test_many_keypoints_feel_those_beside_them_and_with_all_of_these_the_energy_is_the_same(tiny, monkeypatch, chunk):
+    model = tiny(keypoints={"n": 30}).learn(40, log_interval=None)
+    policy, points = model.policy, model.policy.standard_keypoints
+    for name in ("_NEAR", "_FELT", "_SETTLING"):
+        monkeypatch.setattr(f"proq_agent.proq.keypoints.{name}", chunk)
+    expected = energy_and_gradient(policy, points, monkeypatch, 30)
+    found = energy_and_gradient(policy, points, monkeypatch, 29)
+    for one, other in zip(found, expected, strict=True):
+        assert th.allclose(one, other, rtol=1e-4, atol=1e-3)
+    fewer, _ = energy_and_gradient(policy, points, monkeypatch, 29, n_felt=3)
+    assert fewer < expected[0]
+
+
+def test_the_keypoints_beside_one_are_the_nearest_others():
+    points = th.randn(40, 3, generator=th.Generator().manual_seed(0))
+    points[7] = points[3]  # twins feel each other
+    apart = th.cdist(points, points).fill_diagonal_(th.inf)
+    near = near_keypoints(points, 5)
+    assert th.allclose(apart.gather(1, near), apart.sort(dim=1).values[:, :5])
+    assert 3 in near[7] and not (near == th.arange(40)[:, None]).any()
+
+
+def test_many_keypoints_settle_in_parts(tiny, walks, monkeypatch):
+    policy = tiny().policy
+    points = policy.goal_scaler(th.rand(8, 2, generator=th.Generator().manual_seed(0)) * 5.0)
+    settled = []
+    for pairs in (1 << 25, 100):
+        monkeypatch.setattr("proq_agent.proq.keypoints._SETTLING", pairs)
+        policy.standard_keypoints.copy_(points)
+        settle_keypoints(policy, walks.achieved_goals)
+        settled.append(policy.standard_keypoints.clone())
+    assert th.equal(*settled)

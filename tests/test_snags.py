@@ -7,11 +7,12 @@ import pytest
 from numpy.testing import assert_array_equal
 from straight_map import StraightMap, apart
 
+from proq_agent.planning.graph import KeypointGraph
 from proq_agent.planning.snags import Snags
 
 NODES = np.arange(10.0)[:, None]
 MAP = StraightMap(NODES)
-DISTANCES = apart(NODES, NODES)
+EDGES = KeypointGraph(apart(NODES, NODES), max_hop=4.0).edges
 
 
 def snags(place: object, target: object = None, cost: float = np.inf, slack: float = 0.5, nodes=NODES) -> Snags:
@@ -31,7 +32,7 @@ def penalties(of: Snags, starts: object, ends: object) -> np.ndarray:
 
 def test_the_edges_that_lead_past_in_the_direction_of_the_target_are_found():
     past = {(i, j) for i in range(10) for j in range(10) if i <= 4 < j}
-    found = set(map(tuple, snags(4.2, 7.0, cost=100.0).edges_past(DISTANCES).tolist()))
+    found = set(map(tuple, snags(4.2, 7.0, cost=100.0).edges_past(EDGES).tolist()))
     assert found == past
 
 
@@ -63,7 +64,7 @@ def test_of_many_closed_places_one_need_not_catch_what_passes_at_a_distance(deto
 
 def test_a_closed_place_closes_both_directions_but_not_for_who_stands_beside_it():
     of = snags(4.2)
-    edges = set(map(tuple, of.edges_past(DISTANCES).tolist()))
+    edges = set(map(tuple, of.edges_past(EDGES).tolist()))
     assert {(3, 6), (6, 3), (3, 5), (5, 4)} <= edges
     assert not {(0, 3), (3, 0), (9, 5), (5, 9)} & edges
     assert_array_equal(penalties(of, [3.0, 4.3, 6.0], [7.0, 2.0]), [[np.inf, 0.0], [0.0, 0.0], [0.0, np.inf]])
@@ -76,12 +77,12 @@ def test_snags_add_up():
     starts, ends = [3.0, 4.8, 6.0], [7.0, 5.5, 9.0, 2.0]
     assert_array_equal(penalties(joined, starts, ends), sum(penalties(part, starts, ends) for part in parts))
     assert_array_equal(
-        joined.edges_past(DISTANCES),
+        joined.edges_past(EDGES),
         np.argwhere(sum(penalties(part, NODES, NODES) for part in parts) > 0),
     )
 
 
 def test_without_snags_nothing_is_paid():
     none = snags([])
-    assert len(none) == 0 and not len(none.edges_past(DISTANCES))
+    assert len(none) == 0 and not len(none.edges_past(EDGES))
     assert_array_equal(penalties(none, [3.0, 4.0], [7.0]), [[0.0], [0.0]])

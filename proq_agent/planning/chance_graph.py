@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
 from proq_agent.chance.edges import ChanceEdge
 from proq_agent.chance.hazards import Hazards, Risks
-from proq_agent.planning.graph import KeypointGraph
 from proq_agent.planning.hops import HopGraph, Hops, Routes
 from proq_agent.planning.stochastic_paths import Paths, StochasticPaths
+
+if TYPE_CHECKING:
+    from proq_agent.planning.graph import KeypointGraph
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,11 +89,6 @@ class ChanceGraph:
         self.nodes, self.points = nodes, points
         self.graph = graph  #: without the hops that leave entrances
         if len(nodes.entrances):
-            if not isinstance(graph, KeypointGraph):
-                raise ValueError(
-                    f"transitions by chance are not planned for on a sparse graph, of {graph.n_nodes} nodes: use fewer "
-                    "keypoints (keypoints.n), or trust the transitions like any other (stochastic='ignore')"
-                )
             is_entrance = np.isin(np.arange(graph.n_nodes), nodes.entrances)
             has_portals = len(nodes.hazards) < len(nodes.entrances)
             self.graph = graph.ending_at(is_entrance, trusted_hop=(1.0 + has_portals) * graph.max_hop)
@@ -162,8 +160,7 @@ class ChanceGraph:
 
     @cached_property
     def _paths(self) -> StochasticPaths:
-        graph, nodes = self.graph, self.nodes
-        assert isinstance(graph, KeypointGraph)
+        graph, nodes = cast("KeypointGraph", self.graph), self.nodes
         costs = np.where(graph.distances <= graph.trusted_hop, graph.weights, np.inf)
         risky, risks = self._risky_hops
         waits = np.where(graph.blocked[nodes.entrances], np.inf, nodes.waits)

@@ -42,9 +42,10 @@ class Components:
         return np.isfinite(shortest_path(self.links, unweighted=True))
 
     def any(self, marked: np.ndarray) -> np.ndarray:
-        """``[..., number]`` bool, in which components some of the nodes are marked ``[..., n]``."""
-        found = np.zeros((*marked.shape[:-1], self.number), dtype=bool)
-        np.logical_or.at(found, (..., self.labels), marked)
+        """``[B, number]`` bool, in which components some of the nodes are marked ``[B, n]``."""
+        rows, columns = np.nonzero(marked)
+        found = np.zeros((len(marked), self.number), dtype=bool)
+        found[rows, self.labels[columns]] = True
         return found
 
     @property

@@ -67,17 +67,8 @@ class Controller(Protocol):
         :param goals: one for each, or n for each, those of the first agent first
         """
 
-    def distances(self, states: Places, targets: Any, nodes: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
-        """
-        ``[B, nodes]`` distances from each agent to each node, and ``[B * n]`` to each of its own n goals.
-
-        :param states: where the agents are
-        :param targets: what :meth:`targets` returned
-        :param nodes: only to these nodes
-        """
-
-    def distances_from(self, nodes: np.ndarray, states: Places, targets: Any) -> np.ndarray:
-        """``[nodes, B]`` distances from some nodes to each agent; see :meth:`distances`."""
+    def distances(self, states: Places, targets: Any) -> tuple[np.ndarray, np.ndarray]:
+        """``[B, nodes]`` distances from each agent to each node, and ``[B * n]`` to each of its own n goals."""
 
     def act(
         self,
@@ -98,3 +89,16 @@ class Controller(Protocol):
         :param deterministic: the mean action instead of a sample
         :param generator: source of the samples
         """
+
+
+class NearController(Controller, Protocol):
+    """Of one agent among so many nodes that it had better not measure its distance to all of them."""
+
+    def distances_to(self, nodes: np.ndarray, state: Places, targets: Any) -> np.ndarray:
+        """``[1, nodes]`` distances from the agent to some nodes."""
+
+    def distances_from(self, nodes: np.ndarray, state: Places, targets: Any) -> np.ndarray:
+        """``[nodes]`` distances from some nodes to the agent."""
+
+    def distance_to_goal(self, state: Places, targets: Any) -> np.ndarray:
+        """``[1]`` distance from the agent to its goal."""

@@ -137,6 +137,14 @@ class HopGraph(ABC):
         return self._with(blocked=blocked, surcharges=surcharges)
 
     @abstractmethod
+    def ending_at(self, terminals: np.ndarray, trusted_hop: float) -> HopGraph:
+        """
+        The same graph with other terminals, and another length of hops that are trusted.
+
+        :raises ValueError: if it is sparse
+        """
+
+    @abstractmethod
     def _with(self, **changes: Any) -> HopGraph:
         """The same graph with other arguments."""
 

@@ -24,6 +24,7 @@ class Landmarks:
     distances: np.ndarray  #: ``[M, K]`` float32, from each landmark to each node; inf to nodes that do not count
     nearest: np.ndarray  #: ``[K]`` which landmark (a row of ``distances``) is the nearest to each node
     points: np.ndarray  #: ``[M, goal_dim]`` in units of the nodes' spread
+    squares: np.ndarray  #: ``[M]`` half the squares of their lengths
     spread: np.ndarray  #: ``[goal_dim]``
 
     @classmethod
@@ -41,18 +42,20 @@ class Landmarks:
         nearest, least = np.zeros(len(places), dtype=np.intp), np.where(counts, np.inf, 0.0)
         while len(nodes) < min(number, len(places)) and (not nodes or least.max() > 0.0):
             nodes.append(int(least.argmax()))
-            row = goal_map.pairwise(places[nodes[-1:]], places)[0].astype(np.float32)
+            row = goal_map.pairwise(places[np.array(nodes[-1:])], places)[0].astype(np.float32)
             closer = row < least
             nearest[closer], least[closer] = len(rows), row[closer]
             rows.append(np.where(counts, row, np.inf).astype(np.float32))
         spread = np.ptp(places.points, axis=0)
         spread = np.where(spread > 0, spread, 1.0)
         points = places.points[nodes] / spread
-        return cls(goal_map, places, np.array(nodes), np.stack(rows), nearest, points, spread)
+        squares = np.square(points).sum(axis=1) / 2
+        return cls(goal_map, places, np.array(nodes), np.stack(rows), nearest, points, squares, spread)
 
     def around(self, point: np.ndarray, number: int) -> np.ndarray:
         """``[number]`` landmarks (rows of ``distances``) that seem near a point of goal space."""
-        apart = np.square(self.points - point / self.spread).sum(axis=1)
+        apart = self.points @ (point / self.spread)
+        apart = self.squares - apart  # half the squared distance, less what they have in common
         return np.argpartition(apart, number)[:number] if number < len(apart) else np.arange(len(apart))
 
     def lower_bounds(self, landmark: int, away: float) -> np.ndarray:

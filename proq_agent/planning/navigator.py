@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 
-from proq_agent.planning.goal_map import Controller, Places
+from proq_agent.planning.goal_map import Controller, NearController, Places
 from proq_agent.planning.hops import Hops, Routes
 from proq_agent.planning.planner import Planner, Snapshot
 from proq_agent.planning.progress import Progress, watch
@@ -18,9 +18,11 @@ from proq_agent.planning.sparse_graph import SparseGraph
 if TYPE_CHECKING:
     from proq_agent.planning.settings import PlanningSettings
 
-MAX_DETOURS = 256  # graphs of agents that were stuck; those that nobody asks for are forgotten
+# Graphs of agents that were stuck, and nodes that all of them may have; those that nobody asks for are forgotten.
+MAX_DETOURS, MIN_DETOURS, DETOUR_NODES = 256, 16, 51200
 
 
+ROUTED_NODES = 1 << 21  # of all goals that are planned for at once
 N_AROUND = 4  # landmarks that are looked at for the nearest
 
 
@@ -92,7 +94,9 @@ class Navigator:
 
     def next_points(self, starts: np.ndarray, ends: np.ndarray) -> np.ndarray:
         """``[N, goal_dim]`` what agents head for on their way from one point of the map to another."""
-        return self.points(self._decide_on_states(starts, ends))
+        n = max(1, ROUTED_NODES // self.planner.n_nodes)  # what is known of a goal is as large as the graph
+        parts = [self._decide_on_states(starts[i : i + n], ends[i : i + n]) for i in range(0, len(starts), n)]
+        return np.concatenate([self.points(part) for part in parts])
 
     def decide(
         self,
@@ -212,7 +216,8 @@ class Navigator:
             planner = copy.copy(self._detour(snags[:-1]).planner)
             planner.avoid(place, target, cost)
             found = Navigator(planner, self._batch, self._single, self._goal_states)
-            self._detours = dict([*self._detours.items(), (key, found)][-MAX_DETOURS:])
+            kept = np.clip(DETOUR_NODES // self.planner.n_nodes, MIN_DETOURS, MAX_DETOURS)
+            self._detours = dict([*self._detours.items(), (key, found)][-kept:])
         return found
 
     def _decide(self, achieved: np.ndarray, desired: np.ndarray) -> Decision:
@@ -250,7 +255,8 @@ class Navigator:
         controller = self._controller(len(achieved))
         states = controller.place(achieved)
         if isinstance(chance.graph, SparseGraph) and len(desired) == 1:
-            return Decision(self._nearby_hops(chance.graph, controller, states, goals), states, goals)
+            near = cast(NearController, controller)
+            return Decision(self._nearby_hops(chance.graph, near, states, goals), states, goals)
         to_nodes, to_goal = controller.distances(states, goals.targets)
         leaving = closures.snags.leaving(states)
         to_nodes, penalties = closures.passable(
@@ -266,24 +272,27 @@ class Navigator:
         hops = chance.next_hops(goals.routes, to_nodes, to_goal, penalties, goal_penalties, risks, goal_risks)
         return Decision(hops, states, goals)
 
-    def _nearby_hops(self, graph: SparseGraph, controller: Controller, states: Places, goals: _Goals) -> Hops:
+    def _nearby_hops(self, graph: SparseGraph, controller: NearController, state: Places, goals: _Goals) -> Hops:
         """What :meth:`_decide_on_states` finds for one agent among many nodes, of which few are looked at."""
         closures, landmarks = goals.snapshot.closures, self.planner.landmarks
         assert landmarks is not None
-        here, points, leaving = states.points, self.planner.points, closures.snags.leaving(states)
+        here, points, leaving = state.points, self.planner.points, closures.snags.leaving(state)
 
         def measure(nodes: np.ndarray) -> tuple[np.ndarray, np.ndarray | float]:
-            lengths, _ = controller.distances(states, goals.targets, nodes)
+            lengths = controller.distances_to(nodes, state, goals.targets)
+            if not closures.in_force:
+                return lengths, 0.0
             ahead = Ahead(*(part[nodes] for part in closures.snags.to_nodes))
             return closures.passable(lengths, here[:, None], points[nodes], leaving[:, None], ahead)
 
         some = landmarks.around(here[0], N_AROUND)
-        away = controller.distances_from(landmarks.nodes[some], states, goals.targets)[:, 0]
-        nearest = int(away.argmin())
-        bounds = landmarks.lower_bounds(some[nearest], float(away[nearest]))
-        to_goal = controller.distances(states, goals.targets, some[:0])[1]
+        away = controller.distances_from(landmarks.nodes[some], state, goals.targets)
+        nearest = away.argmin()
+        bounds = landmarks.lower_bounds(some[nearest], away[nearest])
+        to_goal = controller.distance_to_goal(state, goals.targets)
         to_goal, penalties = closures.passable(to_goal, here, goals.places.points, leaving, goals.ahead)
-        return graph.nearby_hops(goals.routes, bounds, measure, to_goal, penalties)
+        slack = 2.0 * float(away[nearest])  # the way there and back
+        return graph.nearby_hops(goals.routes, bounds, slack, measure, to_goal, penalties)
 
     def _known_goals(self, desired: np.ndarray) -> _Goals:
         snapshot, single = self.planner.snapshot, len(desired) == 1

@@ -186,7 +186,7 @@ class Planner:
         closure = Closure.block(self.graph.edges.pairs, self.points, nodes, edges, box, region)
         if closure.crosses:
             snags = self._snags(self._places_in(closure, box if region is None else None))
-            bent = snags.edges_past(self.distances)
+            bent = snags.edges_past(self.graph.edges)
             closure = closure._replace(edges=np.concatenate([closure.edges, bent]), snags=snags)
         return self._add(closure)
 
@@ -209,7 +209,7 @@ class Planner:
         """
         both = self.goal_map.place(np.stack([place, target]))
         snags = self._snags(both[:1], both[1:], cost)
-        edges = snags.edges_past(self.distances)
+        edges = snags.edges_past(self.graph.edges)
         return self._add(Closure.penalty(self.n_nodes, edges[:, 0], edges[:, 1], cost)._replace(snags=snags))
 
     def unblock(self, handle: int | None = None) -> None:

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from proq_agent.planning.goal_map import GoalMap, Places
+
+if TYPE_CHECKING:
+    from proq_agent.planning.hops import EdgeList
+
+_CHUNK = 1 << 18  # elements of one temporary: 2 MB of doubles, about a core's cache
 
 
 class Ahead(NamedTuple):
@@ -104,13 +109,20 @@ class Snags:
         beyond = ahead.towards & (ahead.onward > np.minimum(self.slack, self.planned / 2))
         return np.where(past & np.where(closed, between, beyond), self.costs, 0.0).sum(axis=-1)
 
-    def edges_past(self, distances: np.ndarray) -> np.ndarray:
+    def edges_past(self, edges: EdgeList) -> np.ndarray:
         """
         ``[n, 2]`` edges of the graph that lead past a snag.
 
-        :param distances: ``[K, K]`` of its nodes
+        :param edges: all of them
         """
-        return np.argwhere(self.penalties(distances, self.from_nodes[:, None], self.to_nodes) > 0)
+        found = [np.empty((0, 2), dtype=np.intp)]
+        chunk = max(1, _CHUNK // max(1, len(self)))
+        for i in range(0, len(edges.lengths), chunk):
+            starts, ends, lengths = (part[i : i + chunk] for part in edges)
+            ahead = Ahead(*(part[ends] for part in self.to_nodes))
+            past = self.penalties(lengths, self.from_nodes[starts], ahead) > 0
+            found.append(np.stack([starts[past], ends[past]], axis=1))
+        return np.concatenate(found)
 
 
 def _ahead(goal_map: GoalMap, places: Places, targets: Places, planned: np.ndarray, ends: Places) -> Ahead:

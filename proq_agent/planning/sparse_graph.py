@@ -13,8 +13,7 @@ from scipy.sparse.csgraph import dijkstra
 
 from proq_agent.planning.hops import EdgeList, HopGraph, Hops, Routes
 
-# What is measured at once: from a state to this many nodes at first, and to this many on the way ahead.
-_FIRST, _AHEAD = 32, 8
+_AHEAD = 8  # nodes that are measured at once on the way ahead
 
 Measure = Callable[[np.ndarray], tuple[np.ndarray, "np.ndarray | float"]]
 
@@ -50,11 +49,18 @@ class SparseGraph(HopGraph):
         if not (np.diff(keys) > 0).all() or (edges.starts == edges.ends).any():
             raise ValueError("edges must be ordered by starts and then ends, each once and none from a node to itself.")
         self._edges, self._keys, self.surcharges = edges, keys, surcharges
-        self._ranked: tuple[Routes, np.ndarray] | None = None
+        self._ranked: tuple[Routes, tuple[np.ndarray, np.ndarray]] | None = None
 
     def _with(self, **changes: Any) -> SparseGraph:
         names = "n_nodes", "edges", "max_hop", "reach", "caution", "bridges", "blocked", "surcharges"
         return SparseGraph(**({name: getattr(self, name) for name in names} | changes))
+
+    def ending_at(self, terminals: np.ndarray, trusted_hop: float) -> SparseGraph:
+        """Not here."""
+        raise ValueError(
+            f"transitions by chance are not planned for on a sparse graph, of {self.n_nodes} nodes: use fewer "
+            "keypoints (keypoints.n), or trust the transitions like any other (stochastic='ignore')"
+        )
 
     @property
     def edges(self) -> EdgeList:
@@ -66,7 +72,7 @@ class SparseGraph(HopGraph):
         return EdgeList(*(part[kept] for part in self._edges))
 
     def surcharges_of(self, charges: Iterable[tuple[np.ndarray, float]]) -> np.ndarray | float:
-        """``[E]``, or a single 0 if no edge costs more. What is charged for edges that are not there does not matter."""
+        """``[E]``, or a single 0 if no edge costs more; edges that are not there do not matter."""
         surcharges: np.ndarray | float = 0.0
         keys = self._keys
         for edges, cost in charges:
@@ -133,7 +139,7 @@ class SparseGraph(HopGraph):
         pointers[-1] += len(nodes)
         indices = np.concatenate([graph.indices, nodes.astype(graph.indices.dtype)])
         extended = csr_array((np.concatenate([graph.data, last_hop[nodes]]), indices, pointers), shape=(n + 1, n + 1))
-        return dijkstra(extended, indices=n)[:n]
+        return dijkstra(extended, indices=[n])[0, :n]
 
     def _onward(self, costs: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """``[K]`` least cost over the edges of each node, the first node by which it is paid, and how far that is."""
@@ -152,6 +158,7 @@ class SparseGraph(HopGraph):
         self,
         routes: Routes,
         bounds: np.ndarray,
+        slack: float,
         measure: Measure,
         state_to_goal: np.ndarray,
         goal_penalties: np.ndarray | float = 0.0,
@@ -161,67 +168,71 @@ class SparseGraph(HopGraph):
 
         :param routes: routes to its goal
         :param bounds: ``[K]`` no distance from the state to a node is less
+        :param slack: by how much it may be more; a guess, on which nothing but time depends
         :param measure: lengths of the hops from the state to some nodes ``[n]`` and what they cost beyond, ``[1, n]``
             or the latter a single 0
         :param state_to_goal: ``[1]`` distance from the state to its goal
         :param goal_penalties: what the hop to the goal costs beyond its length
         """
-        lower = bounds * (1.0 + self.caution / self.max_hop * bounds) if self.caution else bounds.astype(np.float64)
-        lower = lower + self._onward_ranks(routes)
-        first = np.argpartition(lower, _FIRST)[:_FIRST] if len(lower) > _FIRST else np.arange(len(lower))
-        hops, _ = self._surest_of(routes, first, measure, state_to_goal, goal_penalties)
-        rank = hops.cost + self.cost_of_a_miss * (1.0 - hops.odds)
-        nodes = np.flatnonzero(lower <= rank[0])
-        if not len(nodes):  # straight to the goal
-            return hops._replace(target=np.array([self.n_nodes]))
-        hops, lengths = self._surest_of(routes, nodes, measure, state_to_goal, goal_penalties)
-        if np.isinf(hops.cost[0]):
+        (near, far), steepness = self._onward_ranks(routes), self.caution / self.max_hop
+        onward = np.where(bounds <= self.trusted_hop, near, far)
+        lower = bounds * (1.0 + steepness * bounds) if steepness else bounds
+        lower = lower + onward
+        likely = lower.argmin()
+        length = min(bounds[likely], self.max_hop) + slack
+        limit = length * (1.0 + steepness * length) + onward[likely]
+        while True:
+            nodes = np.flatnonzero(lower <= limit)
+            if not len(nodes):
+                nodes = np.array([likely])
+            lengths, penalties = measure(nodes)
+            costs, odds, trusted = (part[:, nodes] for part in (routes.costs, routes.odds, routes.trusted))
+            some = routes._replace(costs=costs, odds=odds, trusted=trusted)
+            hops = self.surest(some, lengths, state_to_goal, penalties, goal_penalties)
+            rank = hops.cost[0] + self.cost_of_a_miss * (1.0 - hops.odds[0])
+            if rank <= limit or len(nodes) == self.n_nodes:
+                break
+            limit = rank
+        if np.isinf(rank):
             everywhere, penalties = measure(np.arange(self.n_nodes))
             return self.next_hops(routes, everywhere, state_to_goal, penalties, goal_penalties)
-        if hops.target[0] == len(nodes):
+        target = int(hops.target[0])
+        if target == len(nodes):
             return hops._replace(target=np.array([self.n_nodes]))
-        target, length = int(nodes[hops.target[0]]), float(lengths[0, hops.target[0]])
-        if length <= self.reach:
-            target = self._leave_reached(routes, target, measure, goal_penalties)
+        reached, target = lengths[0, target] <= self.reach, int(nodes[target])
+        if reached:
+            target = self._leave_reached(routes.successors[0], target, measure, goal_penalties)
         return hops._replace(target=np.array([target]))
 
-    def _onward_ranks(self, routes: Routes) -> np.ndarray:
-        """``[K]`` what the ways to the goal count beyond a first hop; kept while the goal stays."""
+    def _onward_ranks(self, routes: Routes) -> tuple[np.ndarray, np.ndarray]:
+        """
+        ``[K]`` what the ways to the goal count beyond a first hop that is trusted, and beyond one that is not; kept
+        while the goal stays.
+        """
         known = self._ranked
         if known is None or known[0] is not routes:
-            ranks = routes.costs[0] + self.cost_of_a_miss * ((1.0 - routes.odds[0]) + ~routes.trusted[0])
-            known = self._ranked = routes, ranks
+            miss, unsure = self.cost_of_a_miss, 1.0 - routes.odds[0]
+            near, far = (routes.costs[0] + miss * (unsure + missed) for missed in (~routes.trusted[0], 1.0))
+            known = self._ranked = routes, (near, far)
         return known[1]
 
-    def _surest_of(
-        self,
-        routes: Routes,
-        nodes: np.ndarray,
-        measure: Measure,
-        state_to_goal: np.ndarray,
-        goal_penalties: np.ndarray | float,
-    ) -> tuple[Hops, np.ndarray]:
-        """:meth:`surest` of some nodes and the goal, and how far they are."""
-        lengths, penalties = measure(nodes)
-        narrow = routes._replace(
-            costs=routes.costs[:, nodes], odds=routes.odds[:, nodes], trusted=routes.trusted[:, nodes]
-        )
-        return self.surest(narrow, lengths, state_to_goal, penalties, goal_penalties), lengths
-
-    def _leave_reached(self, routes: Routes, target: int, measure: Measure, goal_penalties: np.ndarray | float) -> int:
+    def _leave_reached(
+        self, successors: np.ndarray, target: int, measure: Measure, goal_penalties: np.ndarray | float
+    ) -> int:
         """The first node after the target that is not reached, or that one had better not go to from here."""
-        goal, to_goal = self.n_nodes, bool(np.all(np.less(goal_penalties, self.max_hop)))
+        goal = self.n_nodes
         while target < goal:
             ahead = [target]
-            while len(ahead) <= _AHEAD and ahead[-1] < goal and routes.successors[0, ahead[-1]] >= 0:
-                ahead.append(int(routes.successors[0, ahead[-1]]))
+            while len(ahead) <= _AHEAD and ahead[-1] < goal and successors[ahead[-1]] >= 0:
+                ahead.append(int(successors[ahead[-1]]))
             if len(ahead) == 1:
                 break
-            nodes = np.array([node for node in ahead if node < goal])
+            nodes = np.array(ahead[:-1] if ahead[-1] == goal else ahead)
             lengths, penalties = measure(nodes)
-            fine = np.append(np.broadcast_to(np.less(penalties, self.max_hop), lengths.shape)[0], to_goal)
+            dear = penalties[0] >= self.max_hop if isinstance(penalties, np.ndarray) else np.zeros(len(nodes), bool)
             for place, onward in enumerate(ahead[1:]):
-                if lengths[0, place] > self.reach or not fine[place + 1]:
+                is_dear = np.any(goal_penalties >= self.max_hop) if onward == goal else dear[place + 1]
+                if lengths[0, place] > self.reach or is_dear:
                     return target
                 target = onward
         return target

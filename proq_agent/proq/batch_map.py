@@ -23,8 +23,8 @@ class Targets(NamedTuple):
 
 class BatchMap:
     """
-    A :class:`~proq_agent.planning.goal_map.GoalMap` and the :class:`~proq_agent.planning.goal_map.Controller` on it;
-    rows are tensors on the policy's device.
+    A :class:`~proq_agent.planning.goal_map.GoalMap` and the :class:`~proq_agent.planning.goal_map.Controller` on it,
+    also of one agent among many nodes; rows are tensors on the policy's device.
 
     :param policy: holds φ, d, ψ, the keypoints and the actor; must not change while plans are made
     """
@@ -68,16 +68,19 @@ class BatchMap:
         return Targets(nodes, goals)
 
     @th.no_grad()
-    def distances(
-        self, states: Places, targets: Targets, nodes: np.ndarray | None = None
-    ) -> tuple[np.ndarray, np.ndarray]:
+    def distances(self, states: Places, targets: Targets) -> tuple[np.ndarray, np.ndarray]:
         goals = targets.goals.embeddings
         here = states.embeddings.repeat_interleave(len(goals) // len(states), dim=0)
-        ends = targets.nodes if nodes is None else targets.nodes[nodes]
-        return self.pairwise(states, ends), self.policy.distances(here, goals).cpu().numpy()
+        return self.pairwise(states, targets.nodes), self.policy.distances(here, goals).cpu().numpy()
 
-    def distances_from(self, nodes: np.ndarray, states: Places, targets: Targets) -> np.ndarray:
-        return self.pairwise(targets.nodes[nodes], states)
+    def distances_to(self, nodes: np.ndarray, state: Places, targets: Targets) -> np.ndarray:
+        return self.pairwise(state, targets.nodes[nodes])
+
+    def distances_from(self, nodes: np.ndarray, state: Places, targets: Targets) -> np.ndarray:
+        return self.pairwise(targets.nodes[nodes], state)[:, 0]
+
+    def distance_to_goal(self, state: Places, targets: Targets) -> np.ndarray:
+        return self.pairwise(state, targets.goals)[0]
 
     @th.no_grad()
     def act(

@@ -9,11 +9,16 @@ from typing import NamedTuple
 
 import numpy as np
 import torch as th
+from torch.utils.checkpoint import checkpoint
 
 from proq_agent.planning.hops import HopGraph
 from proq_agent.proq.losses import Metrics, barrier_loss, compliance_violation, repel_loss
 from proq_agent.proq.policies import ProQPolicy
 from proq_agent.proq.settings import KeypointSettings
+
+ALL_PAIRS = 512  # up to so many keypoints each feels all others; of more, it feels those beside it
+N_FELT = 16
+_NEAR, _FELT, _SETTLING = 1 << 23, 1 << 15, 1 << 25  # pairs that are compared at a time
 
 
 def place_keypoints(policy: ProQPolicy, goals: th.Tensor, generator: th.Generator | None) -> None:
@@ -54,11 +59,43 @@ def keypoint_objective(
     latents = policy.encode_standard(points)
     embeddings = policy.embedder(latents)
     logits = policy.classify(latents, points)
-    distances = policy.quasimetric.pairwise(embeddings, embeddings)
-    repulsion, metrics = repel_loss(distances, settings.repel_strength, settings.repel_range)
+    others = None
+    if len(points) <= ALL_PAIRS:
+        distances = policy.quasimetric.pairwise(embeddings, embeddings)
+    else:
+        others = near_keypoints(points.detach(), N_FELT)
+        distances = _to_others(policy, embeddings, others)
+    repulsion, metrics = repel_loss(distances, settings.repel_strength, settings.repel_range, others)
     barrier, barrier_metrics = barrier_loss(logits, multiplier * settings.barrier)
     violation = compliance_violation(logits, compliance)
     return KeypointObjective(repulsion + barrier, violation, metrics | barrier_metrics)
+
+
+@th.no_grad()
+def near_keypoints(points: th.Tensor, number: int) -> th.Tensor:
+    """
+    ``[K, number]`` the nearest others of each keypoint, by coordinates: under d they may be far, but then no other is
+    near that is not near by coordinates too.
+
+    :param points: ``[K, goal_dim]``, standardised
+    :param number: of others
+    """
+    nearest, rows = [], th.arange(len(points), device=points.device)
+    for some in rows.split(max(1, _NEAR // len(points))):
+        apart = th.cdist(points[some], points).scatter(1, some[:, None], th.inf)
+        nearest.append(apart.topk(number, dim=1, largest=False).indices)
+    return th.cat(nearest)
+
+
+def _to_others(policy: ProQPolicy, embeddings: th.Tensor, others: th.Tensor) -> th.Tensor:
+    """``[K, number]`` d from each keypoint to those that it feels, without ever holding all their embeddings."""
+
+    def measure(starts: th.Tensor, ends: th.Tensor) -> th.Tensor:
+        return policy.quasimetric(starts[:, None], embeddings[ends])
+
+    rows = max(1, _FELT // others.shape[1])
+    parts = zip(embeddings.split(rows), others.split(rows), strict=True)
+    return th.cat([checkpoint(measure, *part, use_reentrant=False, preserve_rng_state=False) for part in parts])
 
 
 def move_keypoints(
@@ -117,7 +154,7 @@ def settle_keypoints(policy: ProQPolicy, goals: th.Tensor, chunk: int = 1 << 16)
     """
     keypoints = nearest = policy.standard_keypoints.detach()
     least = th.full_like(keypoints[:, 0], th.inf)
-    for part in goals.split(chunk):
+    for part in goals.split(min(chunk, max(1, _SETTLING // len(keypoints)))):
         states = policy.goal_scaler(part)
         distances, rows = th.cdist(keypoints, states).min(dim=1)
         nearest = th.where((distances < least)[:, None], states[rows], nearest)

@@ -83,14 +83,19 @@ def compliance_violation(logits: th.Tensor, compliance: float) -> th.Tensor:
     return (1.0 - compliance) - logits.sigmoid().mean()
 
 
-def repel_loss(distances: th.Tensor, strength: float, range_: float, epsilon: float = 1.0) -> tuple[th.Tensor, Metrics]:
+def repel_loss(
+    distances: th.Tensor, strength: float, range_: float, others: th.Tensor | None = None, epsilon: float = 1.0
+) -> tuple[th.Tensor, Metrics]:
     """Coulomb energy of all ordered pairs of keypoints that feel each other (Eq. 8).
 
-    :param distances: ``[K, K]``, d from each keypoint to each
+    :param distances: ``[K, K]``, d from each keypoint to each, or to ``others``
     :param strength: weight of the energy
     :param range_: distance beyond which they do not
+    :param others: ``[K, n]`` keypoints that each may feel, never itself; by default all others
     """
-    acting = (distances < range_) & ~th.eye(len(distances), dtype=th.bool, device=distances.device)
+    acting = distances < range_
+    if others is None:
+        acting &= ~th.eye(len(distances), dtype=th.bool, device=distances.device)
     loss = strength * th.where(acting, 1.0 / (distances + epsilon), 0.0).sum()
     return loss, {"repel_loss": loss}
 

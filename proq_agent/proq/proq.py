@@ -46,7 +46,7 @@ from proq_agent.proq.markov import MAPS, choose_map
 from proq_agent.proq.objectives import Known, MapObjective, actor_objective, map_objective
 from proq_agent.proq.places import place_coordinates
 from proq_agent.proq.policies import ProQPolicy
-from proq_agent.proq.row_map import RowMap
+from proq_agent.proq.row_map import ManyRowMap, RowMap
 from proq_agent.proq.settings import RENAMED, DistanceSettings, KeypointSettings
 from proq_agent.proq.trust import check_guidance, choose_planning
 from proq_agent.quasimetric.multipliers import Multipliers
@@ -410,7 +410,8 @@ class ProQ(OfflineAlgorithm):
         goal_map = BatchMap(self.policy)
         planner = Planner(goal_map, self.planning, self.chance_edges if self.stochastic == "plan" else ())
         goal_states = None if self.policy.goal_states is None else goal_map.goal_states
-        return Navigator(planner, goal_map, RowMap.of(self.policy) or goal_map, goal_states)
+        kind = RowMap if planner.landmarks is None else ManyRowMap
+        return Navigator(planner, goal_map, kind.of(self.policy) or goal_map, goal_states)
 
     def set_planning(self, **changes: Any) -> None:
         """

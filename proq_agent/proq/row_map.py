@@ -71,27 +71,17 @@ class RowMap:
         n = self.embedding_dim
         return RowTargets(locations, *map(np.ascontiguousarray, (embeddings[:, :n], embeddings[:, n:])))
 
-    def distances(
-        self, states: Places, targets: RowTargets, nodes: np.ndarray | None = None
-    ) -> tuple[np.ndarray, np.ndarray]:
+    def distances(self, states: Places, targets: RowTargets) -> tuple[np.ndarray, np.ndarray]:
         """See :meth:`ProQPolicy.distances`."""
-        rows, coordinates = np.arange(len(targets.embeddings)), targets.coordinates
-        if nodes is not None:
-            rows = np.append(nodes, rows[-1:])
-            coordinates = coordinates[rows]
-        embedding, here = np.split(states.embeddings, [self.embedding_dim], axis=1)
-        longest = self._lengths(embedding, targets.embeddings, np.zeros(len(rows), dtype=np.int64), rows)
-        distances = np.maximum(longest, np.abs(here - coordinates).max(axis=1))[None]
+        n = len(targets.embeddings)
+        embedding, coordinates = states.embeddings[:, : self.embedding_dim], states.embeddings[:, self.embedding_dim :]
+        pairs = np.zeros(n, dtype=np.int64), np.arange(n)
+        longest = self._quasimetric(embedding, targets.embeddings, *pairs)
+        distances = np.maximum(longest, np.abs(coordinates - targets.coordinates).max(axis=1))[None]
         return distances[:, :-1], distances[:, -1]
 
-    def distances_from(self, nodes: np.ndarray, states: Places, targets: RowTargets) -> np.ndarray:
-        """See :meth:`distances`."""
-        embedding, here = np.split(states.embeddings, [self.embedding_dim], axis=1)
-        longest = self._lengths(targets.embeddings, embedding, nodes, np.zeros(len(nodes), dtype=np.int64))
-        return np.maximum(longest, np.abs(here - targets.coordinates[nodes]).max(axis=1))[:, None]
-
-    def _lengths(self, starts: np.ndarray, ends: np.ndarray, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
-        """The quasimetric of pairs of rows of embeddings."""
+    def _quasimetric(self, starts: np.ndarray, ends: np.ndarray, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
+        """From some rows of embeddings to others, without the floor."""
         n, kernels = len(rows), cpu_kernels()
         assert kernels is not None
         longest, mean, _ = out = *np.empty((2, n), dtype=np.float32), np.empty(n, dtype=np.int64)
@@ -111,12 +101,85 @@ class RowMap:
         generator: th.Generator | None,
     ) -> np.ndarray:
         """See :meth:`ProQPolicy.act`."""
-        here, target = states.locations, targets.locations[chosen]
+        return self._act_towards(targets.locations[chosen], observations, states, deterministic, generator)
+
+    def _act_towards(
+        self,
+        target: np.ndarray,
+        observations: np.ndarray,
+        states: Places,
+        deterministic: bool,
+        generator: th.Generator | None,
+    ) -> np.ndarray:
+        here = states.locations
         standard = (observations - self.observation_mean) / self.observation_std
         mean = np.tanh(self.actor(np.concatenate([standard, target, DIFFERENCE_GAIN * (target - here)], axis=1)))
         if not deterministic:
             mean += self.std * th.randn(mean.shape, generator=generator).numpy()
         return (self.action_centre + self.action_scale * mean).clip(self.action_low, self.action_high)
+
+
+class ManyRowTargets(NamedTuple):
+    """Where a single agent may go next, apart: to copy many nodes for every goal takes longer than to plan."""
+
+    nodes: RowTargets  #: without the goal
+    goal: RowTargets  #: nothing else
+
+
+class ManyRowMap(RowMap):
+    """
+    A :class:`~proq_agent.planning.goal_map.NearController`: :class:`RowMap` among many nodes.
+
+    :param policy: on the CPU; its weights are shared, not copied
+    """
+
+    def __init__(self, policy: ProQPolicy) -> None:
+        super().__init__(policy)
+        self._known: tuple[Places, RowTargets] | None = None  # the nodes of the last goal
+
+    def targets(self, nodes: Places, goals: Places) -> ManyRowTargets:  # type: ignore[override]
+        """See :meth:`RowMap.targets`."""
+        known = self._known
+        if known is None or known[0] is not nodes:
+            known = self._known = nodes, super().targets(nodes, nodes[:0])
+        return ManyRowTargets(known[1], super().targets(nodes[:0], goals))
+
+    def distances(self, states: Places, targets: ManyRowTargets) -> tuple[np.ndarray, np.ndarray]:  # type: ignore[override]
+        """See :meth:`RowMap.distances`."""
+        nodes = np.arange(len(targets.nodes.embeddings))
+        return self.distances_to(nodes, states, targets), self.distance_to_goal(states, targets)
+
+    def distances_to(self, nodes: np.ndarray, state: Places, targets: ManyRowTargets) -> np.ndarray:
+        """``[1, nodes]``"""
+        return self._measured(nodes, state, targets.nodes)[None]
+
+    def distances_from(self, nodes: np.ndarray, state: Places, targets: ManyRowTargets) -> np.ndarray:
+        """``[nodes]``"""
+        return self._measured(nodes, state, targets.nodes, back=True)
+
+    def distance_to_goal(self, state: Places, targets: ManyRowTargets) -> np.ndarray:
+        """``[1]``"""
+        return self._measured(np.zeros(1, dtype=np.int64), state, targets.goal)
+
+    def _measured(self, rows: np.ndarray, state: Places, targets: RowTargets, back: bool = False) -> np.ndarray:
+        n, here = self.embedding_dim, np.zeros(len(rows), dtype=np.int64)
+        embedding, coordinates = state.embeddings[:, :n], state.embeddings[:, n:]
+        ends = (targets.embeddings, embedding, rows, here) if back else (embedding, targets.embeddings, here, rows)
+        return np.maximum(self._quasimetric(*ends), np.abs(coordinates - targets.coordinates[rows]).max(axis=1))
+
+    def act(
+        self,
+        observations: np.ndarray,
+        states: Places,
+        targets: ManyRowTargets,  # type: ignore[override]
+        chosen: np.ndarray,
+        deterministic: bool,
+        generator: th.Generator | None,
+    ) -> np.ndarray:
+        """See :meth:`RowMap.act`."""
+        nodes, goal = targets.nodes.locations, targets.goal.locations
+        target = goal if chosen[0] == len(nodes) else nodes[chosen]
+        return self._act_towards(target, observations, states, deterministic, generator)
 
 
 class _Layers:

@@ -14,7 +14,7 @@ from proq_agent.common.files import write_text
 from proq_agent.common.settings import to_dict
 from proq_agent.common.spaces import GOAL_KEYS
 from proq_agent.planning.closures import Box
-from proq_agent.planning.planner import Planner
+from proq_agent.planning.planner import DENSE_NODES, Planner
 from zoo.exporting.onnx_files import check_packages, write_networks
 from zoo.figures.learned_map import has_map
 
@@ -42,6 +42,11 @@ def export_agent(agent: Any, folder: str | Path, boxes: Sequence[Box] = ()) -> N
         if agent.map_of != "goals":
             raise ValueError(
                 f"the agent's map is of {agent.map_of}, which the runtime does not know; train one of goals"
+            )
+        if agent.planner.n_nodes > DENSE_NODES:
+            raise ValueError(
+                f"the agent's map has {agent.planner.n_nodes} nodes, and the runtime keeps all distances between them, "
+                f"of up to {DENSE_NODES}; train one with fewer keypoints (keypoints.n)"
             )
         if agent.planner.snapshot.closures.in_force:
             raise ValueError("the agent's map is partly closed; open it with planner.unblock() and give boxes=")

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from zoo.cli import run
 
-SECTIONS = ("quasimetric", "updates", "algorithms", "predict", "evaluation", "goals", "memory")
+SECTIONS = ("quasimetric", "updates", "algorithms", "predict", "evaluation", "planning", "memory")
 
 
 def build_parser() -> argparse.ArgumentParser:

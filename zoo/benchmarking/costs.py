@@ -10,7 +10,6 @@ import itertools
 import resource
 import statistics
 import sys
-import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
@@ -18,13 +17,12 @@ from typing import Any
 import numpy as np
 import torch as th
 from gymnasium import spaces
-from scipy.sparse.csgraph import floyd_warshall
 from stable_baselines3.common.utils import ConstantSchedule
 from stable_baselines3.sac.policies import MultiInputPolicy
 
 from proq_agent.common.evaluation import TaskResults, evaluate_tasks
-from proq_agent.planning.graph import KeypointGraph
 from proq_agent.quasimetric.iqe import iqe
+from zoo.benchmarking.planning_costs import bench_planning
 from zoo.benchmarking.timing import interleaved, ratio, shown
 from zoo.benchmarking.update_costs import Row, bench_algorithms, bench_updates, build_proq, update, walks
 from zoo.cli import print_table
@@ -156,29 +154,6 @@ def bench_evaluation(quick: bool) -> list[Row]:
     return [(f"{name} / stepping alone", f"{ratio(seconds, 'agent', 'bare'):.2f}x", "<= 2x")]
 
 
-def bench_goals(quick: bool) -> list[Row]:
-    """A new goal on a graph of K keypoints against all shortest paths anew."""
-    rows: list[Row] = []
-    rng = np.random.default_rng(0)
-    for k, repeats in ((10, 2), (20, 2)) if quick else ((100, 20), (1000, 2), (4000, 0)):
-        points = rng.uniform(0.0, 1.0, size=(k + 1, 2))
-        distances = np.hypot(*(points[:, None] - points).transpose(2, 0, 1))
-        graph = KeypointGraph(distances[:k, :k], max_hop=float(3.0 / np.sqrt(k)))
-        begun = time.process_time()
-        graph.costs  # noqa: B018
-        full = [time.process_time() - begun]
-        weights = np.ma.masked_invalid(graph.weights)
-        to_goal = distances[:k, k][None]
-        functions: dict[str, Callable[[], object]] = {"goal": partial(graph.routes, to_goal)}
-        if repeats:  # at K = 4000 all shortest paths take a minute: once must do
-            functions["full"] = partial(floyd_warshall, weights)
-        seconds = interleaved(functions, repeats or 3)
-        seconds.setdefault("full", full * (repeats or 3))
-        times = f"{ratio(seconds, 'full', 'goal'):.0f}x as fast ({shown(seconds['goal'])})"
-        rows.append((f"a new goal, K = {k} / Floyd-Warshall", times, ""))
-    return rows
-
-
 def bench_memory(quick: bool) -> list[Row]:
     """Of this process so far, and of a dataset."""
     dataset = walks(quick)
@@ -197,6 +172,6 @@ SECTIONS: dict[str, tuple[str, Callable[[bool], list[Row]]]] = {
     "algorithms": ("The other algorithms, at OGBench's sizes", bench_algorithms),
     "predict": ("Acting", bench_predict),
     "evaluation": ("Evaluation", bench_evaluation),
-    "goals": ("Planning", bench_goals),
+    "planning": ("Planning", bench_planning),
     "memory": ("Memory", bench_memory),
 }

@@ -5,8 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch as th
+from gymnasium import spaces
 
 from proq_agent import GoalDataset
+from proq_agent.proq.policies import ProQPolicy
 
 
 @pytest.fixture
@@ -55,3 +57,18 @@ def test_a_coordinate_that_never_changes_has_no_floor(tiny):
     with th.no_grad():
         here, there = policy.embed(policy.locate(th.tensor([[0.0, 0.0], [0.0, 5.0]])))
         assert policy.distances(here, there).isfinite()
+
+
+def test_phases_vary_as_much_whatever_the_number_of_coordinates():
+    """Random features of thirty coordinates, each as fast as one of two, would tell any two states apart."""
+    spread = []
+    for dim in (2, 32):
+        box = spaces.Box(-1.0, 1.0, (dim,))
+        space = spaces.Dict(observation=box, achieved_goal=box, desired_goal=box)
+        th.manual_seed(0)
+        policy = ProQPolicy(space, box, n_keypoints=2, n_fourier_features=512, classifier_scale=5.0)
+        assert policy.classifier_fourier is not None
+        frequencies = (policy.fourier.frequencies, policy.classifier_fourier.frequencies)
+        spread.append([f.square().sum(dim=0).mean().sqrt().item() for f in frequencies])
+    np.testing.assert_allclose(spread[0], spread[1], rtol=0.1)
+    np.testing.assert_allclose(spread[0], [2.0 * 2**0.5, 5.0 * 2**0.5], rtol=0.1)

@@ -64,6 +64,7 @@ def map_objective(
     to_goals, to_next, in_data, in_between, in_beyond = whole(to_goals, to_next, in_data, in_between, in_beyond)
     representation, metrics = losses.representation_loss(of_states)
     close, close_metrics = losses.close_loss(to_next, settings.close_margin)
+    assert settings.far_offset is not None and settings.far_scale is not None and settings.far_focus is not None
     far, far_metrics = losses.far_loss(to_goals, settings.far_offset, settings.far_scale, settings.far_focus)
     ood, ood_metrics = losses.ood_loss(in_data, in_between, in_beyond, multipliers["ood"], settings.bounded_ood)
     loss = representation + multipliers["dist"] * close + far + ood

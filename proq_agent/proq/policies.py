@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any, TypeVar
 
@@ -47,7 +48,8 @@ class ProQPolicy(SavedPolicy):
     :param guided_actor: tell the actor the target's coordinates beside its latents, and both as seen from where it is;
         the paper tells it the target's latents alone
     :param n_fourier_features: random Fourier features appended to φ's input; 0 for none
-    :param fourier_scale: standard deviation of their frequencies, on standardised inputs
+    :param fourier_scale: standard deviation of their frequencies, on two standardised inputs; of more, each counts
+        less, so that the phases vary as much: else states a little apart in many coordinates have nothing in common
     :param classifier_scale: let ψ see coordinates beside z, with as many Fourier features of its own, of this scale:
         φ keeps what distances need, and walls in z are only as sharp as that; None for z alone, as in the paper
     """
@@ -127,11 +129,14 @@ class ProQPolicy(SavedPolicy):
 
         self.observation_scaler = Standardise(observation_dim)
         self.goal_scaler = Standardise(goal_dim)
-        self.fourier = FourierFeatures(goal_dim, n_fourier_features, fourier_scale)
+        of_each = math.sqrt(2.0 / goal_dim)
+        self.fourier = FourierFeatures(goal_dim, n_fourier_features, fourier_scale * of_each)
         self.encoder = MLP(self.fourier.output_dim, hidden_sizes, latent_dim, residual=True)
         self.embedder = MLP(latent_dim, hidden_sizes, n_components * component_size)
         self.quasimetric = Quasimetric(n_components, symmetric)
-        sharp = None if classifier_scale is None else FourierFeatures(goal_dim, n_fourier_features, classifier_scale)
+        sharp: FourierFeatures | None = None
+        if classifier_scale is not None:
+            sharp = FourierFeatures(goal_dim, n_fourier_features, classifier_scale * of_each)
         self.classifier_fourier = sharp
         beside = sharp.output_dim if sharp else 0
         self.classifier = MLP(latent_dim + beside, hidden_sizes, 1, residual=True, layer_norm=True)

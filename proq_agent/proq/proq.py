@@ -48,6 +48,7 @@ from proq_agent.proq.places import place_coordinates
 from proq_agent.proq.policies import ProQPolicy
 from proq_agent.proq.row_map import ManyRowMap, RowMap
 from proq_agent.proq.settings import RENAMED, DistanceSettings, KeypointSettings
+from proq_agent.proq.time_scale import choose_distance
 from proq_agent.proq.trust import check_guidance, choose_planning
 from proq_agent.quasimetric.multipliers import Multipliers
 
@@ -268,6 +269,10 @@ class ProQ(OfflineAlgorithm):
         return dataset if isinstance(self.map_of, str) else dataset.on_coordinates(self.map_of)
 
     def _fit(self, dataset: GoalDataset) -> None:
+        if not self.distance.is_known:
+            self.distance, why = choose_distance(self.distance, dataset)
+            if self.verbose:
+                print(why)
         if self.policy.standardise:
             self.policy.observation_scaler.fit(dataset.observations)
             self.policy.goal_scaler.fit(dataset.achieved_goals)

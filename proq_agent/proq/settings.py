@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from proq_agent.common.settings import Renamed, Settings
 
@@ -13,7 +13,8 @@ MAX_KEYPOINTS = 2**20  # more than the memory of today holds the neighbours of
 @dataclass(frozen=True)
 class DistanceSettings(Settings):
     """
-    The losses of the map: distance d and classifier ψ.
+    The losses of the map: distance d and classifier ψ. What is None follows from the data before the first update, see
+    :func:`~proq_agent.proq.time_scale.choose_distance`.
 
     :param close_margin: ε, by how much the cost of a step may exceed one
     :param far_offset: μ, distances beyond this are no longer pushed up
@@ -28,9 +29,9 @@ class DistanceSettings(Settings):
     """
 
     close_margin: float = 0.25
-    far_offset: float = 500.0
-    far_scale: float = 0.01
-    far_focus: float = math.inf
+    far_offset: float | None = 500.0
+    far_scale: float | None = 0.01
+    far_focus: float | None = math.inf
     floor: bool = True
     compliance: float = 0.05
     bounded_ood: bool = True
@@ -39,11 +40,31 @@ class DistanceSettings(Settings):
 
     def check(self) -> None:
         self.require(0 <= self.close_margin < math.inf, "close_margin", "be 0 or more")
-        for name in ("far_offset", "far_scale", "multiplier_learning_rate"):
-            self.require(0 < getattr(self, name) < math.inf, name, "be positive")
-        self.require(self.far_focus > 0, "far_focus", "be positive")
+        for name in ("far_offset", "far_scale"):
+            value = getattr(self, name)
+            self.require(value is None or 0 < value < math.inf, name, "be positive, or None")
+        self.require(self.far_focus is None or self.far_focus > 0, "far_focus", "be positive, or None")
+        self.require(0 < self.multiplier_learning_rate < math.inf, "multiplier_learning_rate", "be positive")
         self.require(0 < self.compliance < 1, "compliance", "lie strictly between 0 and 1")
         self.require(1 < self.max_multiplier < math.inf, "max_multiplier", "be greater than 1, where multipliers start")
+
+    @property
+    def is_known(self) -> bool:
+        """Whether nothing is left to the data."""
+        return None not in (self.far_offset, self.far_scale, self.far_focus)
+
+    def known(self, far_offset: float, far_focus: float, softness: float) -> DistanceSettings:
+        """
+        With these values for what is None.
+
+        :param far_offset: μ
+        :param far_focus: distance at which a pair counts half
+        :param softness: of the offset, in its own units: ``far_scale`` times ``far_offset``
+        """
+        offset = far_offset if self.far_offset is None else self.far_offset
+        scale = softness / offset if self.far_scale is None else self.far_scale
+        focus = far_focus if self.far_focus is None else self.far_focus
+        return replace(self, far_offset=offset, far_scale=scale, far_focus=focus)
 
 
 @dataclass(frozen=True)

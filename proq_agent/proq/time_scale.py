@@ -1,0 +1,62 @@
+"""How long it takes to get about in a world, from its logs: the measure of all distances, before any is learned."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch as th
+
+from proq_agent.common.dataset import GoalDataset
+from proq_agent.common.logged_pairs import leads_up_to, pairs_apart
+from proq_agent.proq.settings import DistanceSettings
+
+SEED, N_PAIRS = 0, 4000
+LONGEST_LEAD = 1000.0
+# In units of the time scale; on medium mazes of points these make 100 and 200 steps, which were found by experiments.
+FOCUS, OFFSET = 2.3, 4.6
+SOFTNESS = 4.0  # of the offset: far_scale * far_offset
+
+
+def time_scale(dataset: GoalDataset) -> float:
+    """
+    Steps until a trajectory is half as far from where it was as random states are from each other.
+
+    That time is taken of each coordinate, and the median of them is the scale: a coordinate that is all noise is as far
+    away after one step, and one that is set at the start of an episode never moves.
+
+    :param dataset: trajectories that are too short to get as far tell by how far they get
+    :return: at least 1
+    """
+    generator = th.Generator(dataset.device).manual_seed(SEED)
+
+    def apart(rows: th.Tensor, others: th.Tensor) -> np.ndarray:
+        return (dataset.achieved_goals[rows] - dataset.achieved_goals[others]).double().abs().mean(dim=0).cpu().numpy()
+
+    usual = apart(*(dataset.random_rows(N_PAIRS, generator) for _ in range(2)))
+    leads = leads_up_to(dataset, LONGEST_LEAD)
+    gone = np.array([apart(*pairs_apart(dataset, lead, generator)) for lead in leads])
+    gone = np.maximum.accumulate(gone)  # whoever comes back has been away
+    moves = (usual > 0.0) & (gone[-1] > 0.0)
+    if not moves.any():
+        return 1.0
+    shares = gone[:, moves] / usual[moves]
+    times = [np.interp(0.5, np.append(0.0, share), [0, *leads]) * max(1.0, 0.5 / share[-1]) for share in shares.T]
+    return max(float(np.median(times)), 1.0)
+
+
+def choose_distance(settings: DistanceSettings, dataset: GoalDataset) -> tuple[DistanceSettings, str]:
+    """
+    What is None in the settings: how far the map pushes states apart, and at which distances most.
+
+    Pairs farther than the focus count less in that push. Where all that matters is nearer, as in a world that is
+    crossed in thirty steps, all pairs would count alike, and short ways, of which a batch has few, would be squeezed.
+
+    :param settings: what is not None stays
+    :param dataset: to learn from
+    :return: the settings, and what was found, in a sentence
+    """
+    scale = time_scale(dataset)
+    chosen = settings.known(round(OFFSET * scale, 1), round(FOCUS * scale, 1), SOFTNESS)
+    return chosen, (
+        f"from the data: half the world is crossed in {scale:.0f} steps; distances count half at "
+        f"{chosen.far_focus:.0f} and are pushed up to {chosen.far_offset:.0f}"
+    )

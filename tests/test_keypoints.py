@@ -7,7 +7,11 @@ from functools import partial
 import pytest
 import torch as th
 
+from proq_agent import ProQ
 from proq_agent.proq.keypoints import (
+    MOST_KEYPOINTS,
+    UNCOVERED,
+    cover_with_keypoints,
     diagnose_keypoints,
     keypoint_objective,
     move_keypoints,
@@ -134,3 +138,47 @@ def test_many_keypoints_settle_in_parts(tiny, walks, monkeypatch):
         settle_keypoints(policy, walks.achieved_goals)
         settled.append(policy.standard_keypoints.clone())
     assert th.equal(*settled)
+
+
+def gaps(policy, goals) -> th.Tensor:
+    """How far states are from the keypoints, there or back, whichever is longer."""
+    states, keypoints = policy.embed_goals(goals), policy.embed_goals(policy.keypoints)
+    there, back = policy.pairwise_distances(states, keypoints), policy.pairwise_distances(keypoints, states)
+    return th.maximum(there.amin(dim=1), back.amin(dim=0))
+
+
+def test_as_many_are_added_as_it_takes_to_be_near_all_states_there_and_back(tiny, walks):
+    policy = tiny().learn(40, log_interval=None).policy.eval()
+    goals, before = walks.achieved_goals[::3], policy.keypoints
+    radius = gaps(policy, goals).quantile(0.3).item()
+    assert cover_with_keypoints(policy, goals, radius)
+    assert (gaps(policy, goals) > radius).float().mean() <= UNCOVERED
+    assert policy.n_keypoints > len(before) and th.equal(policy.keypoints[: len(before)], before)
+    added = policy.keypoints[len(before) :]
+    assert (added[:, None] - goals).abs().amax(dim=2).amin(dim=1).max() < 1e-4  # states of the data
+    n = policy.n_keypoints
+    assert cover_with_keypoints(policy, goals, 2 * radius) and policy.n_keypoints == n
+    assert not cover_with_keypoints(policy, walks.achieved_goals, 0.0)
+    assert policy.n_keypoints == MOST_KEYPOINTS
+
+
+def test_an_agent_that_chose_their_number_keeps_it_and_learns_on(tiny, tmp_path, capsys):
+    model = tiny(
+        keypoints={"n": None, "start": 4}, planning={"max_hop": 1e-3, "reach": 0.0, "direct": False}, verbose=1
+    )
+    model.learn(6, log_interval=None)
+    n = model.keypoints.n
+    assert n == model.policy.n_keypoints > 100 and f"{n} keypoints" in capsys.readouterr().out
+    model.save(tmp_path / "agent.zip")
+    loaded = ProQ.load(tmp_path / "agent.zip", device="cpu")
+    assert loaded.keypoints == model.keypoints and th.equal(loaded.policy.keypoints, model.policy.keypoints)
+    loaded.set_dataset(model.dataset)
+    before = loaded.policy.keypoints
+    loaded.learn(12, reset_num_timesteps=False, log_interval=None)
+    assert not th.equal(loaded.policy.keypoints, before)  # all of them move on
+
+
+def test_an_agent_that_has_not_chosen_yet_is_loaded_as_it_is(tiny, tmp_path):
+    model = tiny(keypoints={"n": None})
+    model.save(tmp_path / "agent.zip")
+    assert ProQ.load(tmp_path / "agent.zip", device="cpu").keypoints.n is None

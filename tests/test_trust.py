@@ -91,11 +91,11 @@ def misled(model: ProQ) -> Navigator:
 
 def test_a_map_that_lies_is_not_planned_on(trained):
     held_out = trained.dataset.held_out
-    chosen, _ = choose_planning(trained.policy, trained.navigator, PlanningSettings(), held_out)
+    chosen, _ = choose_planning(trained.policy, trained.navigator.replanned, PlanningSettings(), held_out)
     assert chosen.direct is False
-    chosen, why = choose_planning(trained.policy, misled(trained), PlanningSettings(), held_out)
+    chosen, why = choose_planning(trained.policy, misled(trained).replanned, PlanningSettings(), held_out)
     assert chosen.direct is True and "straight to the goal" in why
-    chosen, _ = choose_planning(trained.policy, misled(trained), SETTINGS, held_out)
+    chosen, _ = choose_planning(trained.policy, misled(trained).replanned, SETTINGS, held_out)
     assert chosen.direct is False  # who says how long hops are wants them
 
 

@@ -19,6 +19,8 @@ from proq_agent.proq.settings import KeypointSettings
 ALL_PAIRS = 512  # up to so many keypoints each feels all others; of more, it feels those beside it
 N_FELT = 16
 _NEAR, _FELT, _SETTLING = 1 << 23, 1 << 15, 1 << 25  # pairs that are compared at a time
+MOST_KEYPOINTS = 400
+UNCOVERED = 0.05  # share of the states
 
 
 def place_keypoints(policy: ProQPolicy, goals: th.Tensor, generator: th.Generator | None) -> None:
@@ -160,6 +162,33 @@ def settle_keypoints(policy: ProQPolicy, goals: th.Tensor, chunk: int = 1 << 16)
         nearest = th.where((distances < least)[:, None], states[rows], nearest)
         least = th.minimum(distances, least)
     policy.standard_keypoints.copy_(nearest)
+
+
+@th.no_grad()
+def cover_with_keypoints(policy: ProQPolicy, goals: th.Tensor, radius: float) -> bool:
+    """
+    Add states of the data to the keypoints, always the one that is farthest from them, until nearly all states have a
+    keypoint within a distance, on the way there and on the way back. Outliers are not worth a keypoint each.
+
+    :param policy: gets more keypoints
+    :param goals: ``[rows, goal_dim]``, some states as points in goal space
+    :param radius: that distance
+    :return: whether :data:`MOST_KEYPOINTS` were enough
+    """
+    states = policy.embed_goals(goals)
+    keypoints = policy.embed_goals(policy.keypoints)
+    there, back = policy.pairwise_distances(states, keypoints), policy.pairwise_distances(keypoints, states)
+    gaps = th.maximum(there.amin(dim=1), back.amin(dim=0))
+    added: list[int] = []
+    while (gaps > radius).float().mean() > UNCOVERED and policy.n_keypoints + len(added) < MOST_KEYPOINTS:
+        farthest = gaps.argmax()
+        new = states[farthest, None]
+        both = th.maximum(policy.distances(states, new), policy.distances(new, states))
+        gaps = th.minimum(gaps, both)
+        added.append(int(farthest))
+    points = th.cat([policy.standard_keypoints, policy.goal_scaler(goals[added])])
+    policy.standard_keypoints = th.nn.Parameter(points, requires_grad=False)
+    return bool((gaps > radius).float().mean() <= UNCOVERED)
 
 
 @th.no_grad()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import Any, ClassVar, NamedTuple
 
@@ -33,6 +34,7 @@ from proq_agent.proq.diagnosis import Diagnosis
 from proq_agent.proq.guided import GuidedController
 from proq_agent.proq.keypoints import (
     KeypointObjective,
+    cover_with_keypoints,
     diagnose_keypoints,
     drift_keypoints,
     keypoint_objective,
@@ -47,11 +49,12 @@ from proq_agent.proq.objectives import Known, MapObjective, actor_objective, map
 from proq_agent.proq.places import place_coordinates
 from proq_agent.proq.policies import ProQPolicy
 from proq_agent.proq.row_map import ManyRowMap, RowMap
-from proq_agent.proq.settings import RENAMED, DistanceSettings, KeypointSettings
+from proq_agent.proq.settings import FIRST_KEYPOINTS, RENAMED, DistanceSettings, KeypointSettings
 from proq_agent.proq.time_scale import choose_distance
 from proq_agent.proq.trust import check_guidance, choose_planning
 from proq_agent.quasimetric.multipliers import Multipliers
 
+N_COVERED = 4096  # states that the keypoints are to be near to
 _BUILDING = threading.Lock()  # a navigator; not the agent's own, so that agents can be copied and pickled
 
 
@@ -227,7 +230,7 @@ class ProQ(OfflineAlgorithm):
 
     def _policy_arguments(self) -> dict[str, Any]:
         return {
-            "n_keypoints": self.keypoints.n,
+            "n_keypoints": self.keypoints.n or FIRST_KEYPOINTS,
             "map_on_observation": self.map_of == "observations",
             "open_goals": self.map_of == "open goals",
             "coordinates": None if isinstance(self.map_of, str) else self.map_of,
@@ -238,9 +241,12 @@ class ProQ(OfflineAlgorithm):
         of_map = [p for p in self.policy.parameters() if p.requires_grad and not any(p is q for q in of_actor)]
         self.map_optimizer = self._adam(of_map)
         self.actor_optimizer = self._adam(of_actor)
-        self.keypoint_optimizer = th.optim.Adam([self.policy.standard_keypoints], lr=self.keypoints.learning_rate)
+        self.keypoint_optimizer = self._keypoint_adam()
         rate, most = self.distance.multiplier_learning_rate, self.distance.max_multiplier
         self.multipliers = Multipliers(("dist", "ood", "kps"), rate, most).to(self.device)
+
+    def _keypoint_adam(self) -> th.optim.Adam:
+        return th.optim.Adam([self.policy.standard_keypoints], lr=self.keypoints.learning_rate)
 
     def _prepare_dataset(self, dataset: GoalDataset) -> GoalDataset:
         """
@@ -339,17 +345,32 @@ class ProQ(OfflineAlgorithm):
 
     def choose_settings(self, held_out: GoalDataset | None) -> None:
         """
-        Choose what ``planning`` leaves to the data; with ``verbose`` say so.
+        Choose what ``planning`` leaves to the data, and the number of keypoints; with ``verbose`` say so.
 
         :param held_out: trajectories that were not learned from; without any, plans stay what they are while it learns
         """
-        if held_out is None or None not in (self.planning.max_hop, self.planning.reach, self.planning.direct):
-            return
-        held_out = self._on_map(held_out).to(self.device)
-        self.planning, why = choose_planning(self.policy, self.navigator, self.planning, held_out)
-        self._navigator = None
-        if self.verbose:
-            print(why)
+        if held_out is not None and None in (self.planning.max_hop, self.planning.reach, self.planning.direct):
+            held_out = self._on_map(held_out).to(self.device)
+            self.planning, why = choose_planning(self.policy, self._covering, self.planning, held_out)
+            self._navigator = None
+            if self.verbose:
+                print(why)
+        if self.keypoints.n is None:
+            self._covering(self.planning.known())
+
+    def _covering(self, settings: PlanningSettings) -> Navigator:
+        """A navigator that plans as it is told, with as many keypoints as that takes if their number is left open."""
+        if self.keypoints.n is None and self.dataset is not None:
+            assert settings.max_hop is not None
+            goals = self.dataset.achieved_goals[self.dataset.random_rows(N_COVERED, self.generator)]
+            enough = cover_with_keypoints(self.policy, goals, settings.max_hop / 2)
+            self.keypoints = replace(self.keypoints, n=self.policy.n_keypoints)
+            self.keypoint_optimizer = self._keypoint_adam()
+            self._navigator = None
+            if self.verbose:
+                which = "states have" if enough else "as many states as possible have"
+                print(f"from the data: {self.keypoints.n} keypoints, so that {which} one within half a hop")
+        return self.navigator.replanned(settings)
 
     def first_useful_evaluation(self, total: int) -> int:
         """Until the actor begins to learn there is nothing to see."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from proq_agent.common.settings import Renamed, Settings
 
 MAX_KEYPOINTS = 2**20  # more than the memory of today holds the neighbours of
+FIRST_KEYPOINTS = 100  # until it is known how many it takes
 
 
 @dataclass(frozen=True)
@@ -72,7 +73,8 @@ class KeypointSettings(Settings):
     """
     The keypoints, and how they spread.
 
-    :param n: K, their number
+    :param n: K, their number; None begins with :data:`FIRST_KEYPOINTS` and adds, when the training ends, as many as it
+        takes for states to have one within half a hop, see :func:`~proq_agent.proq.keypoints.cover_with_keypoints`
     :param start: when they begin to move: below 1 a share of the updates in which the map is learned, from 1 on a
         number of updates
     :param freq: they move every so many updates
@@ -83,7 +85,7 @@ class KeypointSettings(Settings):
     :param barrier: hold them where the data is; without it they drift, as the paper's ablation shows
     """
 
-    n: int = 100
+    n: int | None = 100
     start: float = 0.1
     freq: int = 1
     learning_rate: float = 3e-4
@@ -93,7 +95,7 @@ class KeypointSettings(Settings):
     barrier: bool = True
 
     def check(self) -> None:
-        self.require(1 <= self.n <= MAX_KEYPOINTS, "n", f"be 1 to {MAX_KEYPOINTS} keypoints")
+        self.require(self.n is None or 1 <= self.n <= MAX_KEYPOINTS, "n", f"be 1 to {MAX_KEYPOINTS}, or None")
         self.require(self.freq >= 1, "freq", "be at least 1")
         for name in ("start", "repel_strength", "repel_range"):
             self.require(0 <= getattr(self, name) < math.inf, name, "be 0 or more")

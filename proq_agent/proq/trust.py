@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -87,7 +88,10 @@ def _loss(policy: ProQPolicy, navigator: Navigator, dataset: GoalDataset) -> flo
 
 
 def choose_planning(
-    policy: ProQPolicy, navigator: Navigator, settings: PlanningSettings, dataset: GoalDataset
+    policy: ProQPolicy,
+    navigator: Callable[[PlanningSettings], Navigator],
+    settings: PlanningSettings,
+    dataset: GoalDataset,
 ) -> tuple[PlanningSettings, str]:
     """
     What is None in the settings: hops as long as the controller knows the way, and keypoints only if they help. Who
@@ -97,7 +101,7 @@ def choose_planning(
     a state are then less likely if the controller is told the plan's next target than if it is told the state itself.
 
     :param policy: a trained agent's
-    :param navigator: of that agent, to plan with until the settings are known
+    :param navigator: makes one of that agent that plans as it is told
     :param settings: what is not None stays
     :param dataset: trajectories that it did not learn from
     :return: the settings, and what was found, in a sentence
@@ -109,7 +113,7 @@ def choose_planning(
     what = f"hops of up to {chosen.max_hop:.0f} steps, reached within {chosen.reach:.0f}"
     if settings.direct is not None or settings.max_hop is not None:
         return chosen, f"from the data: {what}"
-    loss = _loss(policy, navigator.replanned(chosen), dataset)
+    loss = _loss(policy, navigator(chosen), dataset)
     chosen = replace(chosen, direct=loss > MAX_LOSS)
     if chosen.direct:
         return chosen, (

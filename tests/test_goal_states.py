@@ -94,6 +94,9 @@ def test_an_agent_on_a_map_of_observations_learns_acts_and_is_saved(rolling, tmp
     assert plan.points.shape[1] == 2
     if plan.nodes[-1] == model.planner.n_nodes:
         assert plan.points[-1, 0] == 2.0
+    for goal in ([2.0, 0.0], [np.nan], 2.0):
+        with pytest.raises(ValueError, match="goal must be a finite point with 1 coordinates"):
+            model.plan(np.array([0.0, 0.3]), np.array(goal))
 
 
 def test_the_state_that_is_nearest_by_the_map_is_headed_for(rolling):

@@ -43,8 +43,15 @@ class BatchMap:
 
     @th.no_grad()
     def goal_states(self, desired: np.ndarray) -> np.ndarray:
-        """See :class:`~proq_agent.proq.goal_states.GoalStates`."""
+        """
+        See :class:`~proq_agent.proq.goal_states.GoalStates`.
+
+        :raises ValueError: if these are no goals
+        """
         assert self.policy.goal_states is not None
+        dim = len(self.policy.goal_states.tolerances)
+        if desired.ndim != 2 or desired.shape[1] != dim or not np.isfinite(desired).all():
+            raise ValueError(f"goal must be a finite point with {dim} coordinates, got {desired.tolist()}")
         return self.policy.goal_states(self._tensor(desired)).cpu().numpy()
 
     @th.no_grad()

@@ -350,7 +350,7 @@ def _appears(key: bytes, file: Path, seconds: float = 60.0) -> bool:
         (["-params", "policy_kwargs.hidden_sizes:[100000000]"], "numbers, more than 268435456: choose smaller sizes"),
         (["-params", "policy_kwargs.n_fourier_features:100000000"], "numbers, more than 268435456"),
         (["-params", "policy_kwargs.hidden_sizes:[1000000000000]"], "numbers, more than 268435456"),
-        (["-params", "keypoints.n:1000000000"], "n must be 1 to 1048576 keypoints, got 1000000000"),
+        (["-params", "keypoints.n:1000000000"], "n must be 1 to 1048576, or None, got 1000000000"),
         (["-params", "policy_kwargs.latent_dim:1000000000000000000000"], "the policy cannot be built"),
         (["-params", "policy_kwargs.fourier_scale:.nan", "policy_kwargs.n_fourier_features:4"], "Fourier"),
         (["-params", "learning_rate:.inf"], "learning_rate must be positive and finite"),

@@ -66,6 +66,15 @@ def test_a_trial_that_lags_behind_is_pruned(workplace: Path, monkeypatch: pytest
     assert list(last.intermediate_values) == [3]
 
 
+def test_what_a_lost_machine_had_begun_has_failed(workplace: Path) -> None:
+    assert main(command("--n-trials", 1, "--verbose", 0)) == 0
+    for job in ("mine", "another"):
+        trial = study().ask()
+        trial.set_user_attr("job", job)
+    assert main(command("--n-trials", 1, "--verbose", 0, "--job", "mine")) == 0
+    assert [trial.state.name for trial in study().trials] == ["COMPLETE", "FAIL", "RUNNING", "COMPLETE"]
+
+
 @pytest.mark.slow
 def test_processes_share_a_study(workplace: Path) -> None:
     options = [sys.executable, "-m", "zoo.optimize", *command("--n-trials", 2)]

@@ -10,7 +10,7 @@ Train and evaluate a grid of algorithms, datasets and seeds, several runs side b
 A run that is done has a CSV in ``<out>/<algo>/runs`` and is not repeated; one of other settings, code or data is never
 taken for it. Several trainings are processes of this same command
 with one training each; runs that differ in nothing but how the agent acts share one. A single training takes place in
-this process.
+this process. With ``--ray`` they are tasks of a Ray cluster, on as many machines as it has.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from zoo.cli import (
     add_dataset_arguments,
     add_hyperparameter_arguments,
     add_keypoints_argument,
+    add_ray_argument,
     check_counts,
     given_options,
     run,
@@ -85,6 +86,7 @@ def build_parser() -> argparse.ArgumentParser:
         metavar="N",
         help=f"runs side by side (default: {usable_cores()} cores / --num-threads)",
     )
+    add_ray_argument(parser)
     # Given to the processes of a grid, for the record.
     parser.add_argument("--side-by-side", type=int, default=1, help=argparse.SUPPRESS)
     parser.add_argument(
@@ -167,6 +169,7 @@ def _run(args: argparse.Namespace, out: Path) -> None:
         here=given_options(build_parser(), args, THIS_MACHINE),
         keypoints=args.keypoints,
         side_by_side=args.side_by_side,
+        cluster=args.ray,
         verbose=args.verbose,
     )
     grid.execute(report=args.report is not False, export=args.export_agents)

@@ -288,6 +288,18 @@ def add_hyperparameter_arguments(group: argparse._ArgumentGroup) -> None:
     )
 
 
+def add_ray_argument(parser: argparse._ActionsContainer) -> None:
+    """Add ``--ray``, see :mod:`zoo.benchmarking.on_ray`."""
+    parser.add_argument(
+        "--ray",
+        nargs="?",
+        const="auto",
+        metavar="HOST:PORT",
+        help="spread the work over the machines of this Ray cluster (without HOST:PORT: the one that runs here); "
+        "what a lost machine was at is done again",
+    )
+
+
 def add_dataset_arguments(parser: argparse.ArgumentParser, trust: bool = True) -> None:
     """
     Add the options of :func:`zoo.data.load.load`: where a dataset comes from.

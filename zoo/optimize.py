@@ -11,13 +11,22 @@ seeds 1 to 9 in turn, so that those of the benchmark stay unseen. What is search
 from __future__ import annotations
 
 import argparse
+import secrets
 import shlex
 import sys
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
-from zoo.cli import ENVIRONMENT_HABITS, add_common_arguments, add_dataset_arguments, check_counts, run
+from zoo.cli import (
+    ENVIRONMENT_HABITS,
+    add_common_arguments,
+    add_dataset_arguments,
+    add_ray_argument,
+    check_counts,
+    given_options,
+    run,
+)
 
 PROG = "python -m zoo.optimize"
 SAMPLERS = ("tpe", "random")
@@ -36,7 +45,7 @@ def build_parser() -> argparse.ArgumentParser:
     add_dataset_arguments(parser)
     group = parser.add_argument_group("search")
     group.add_argument(
-        "--n-trials", type=int, default=20, metavar="N", help="trials of this process (default: %(default)s)"
+        "--n-trials", type=int, default=20, metavar="N", help="trials of this command (default: %(default)s)"
     )
     group.add_argument("--study-name", metavar="NAME", help="of the study to begin or go on with (default: --env's)")
     group.add_argument(
@@ -66,6 +75,8 @@ def build_parser() -> argparse.ArgumentParser:
     group.add_argument(
         "-conf", "--conf-file", type=Path, metavar="YAML", help="start from this file, not zoo/hyperparams/<algo>.yml"
     )
+    add_ray_argument(group)
+    group.add_argument("--job", help=argparse.SUPPRESS)  # which of a cluster's jobs this is
     group.add_argument("--out", type=Path, metavar="YAML", help="the best entry (default: beside the journal)")
     return parser
 
@@ -108,19 +119,52 @@ def optimize(args: argparse.Namespace, argv: Sequence[str] = ()) -> None:
             print(info.describe())
         name = args.study_name or env_name(args.env)
         folder = args.log_folder.expanduser() / args.algo / "optuna"
-        search.search(
-            search.Objective(experiment, space, dataset, info, pool, tasks, args.n_evaluations, args.eval_episodes),
+        study = search.open_study(
             name,
             args.storage or folder / f"{name}.journal",
             search.sampler_of(args.sampler, args.n_startup_trials, args.seed),
             search.pruner_of(args.pruner, args.n_startup_trials),
-            args.n_trials,
-            args.out or folder / f"{name}.yml",
-            shlex.join([*PROG.split(), *argv]),
             args.verbose,
         )
+        objective = search.Objective(
+            experiment, space, dataset, info, pool, tasks, args.n_evaluations, args.eval_episodes, args.job
+        )
+        try:
+            if args.ray:
+                _spread(args, folder / f"{name}_jobs")
+            else:
+                search.search(study, objective, args.n_trials)
+        finally:
+            out = args.out or folder / f"{name}.yml"
+            search.report(study, experiment, out, shlex.join([*PROG.split(), *argv]), args.verbose)
     finally:
         pool.close()
+
+
+def _spread(args: argparse.Namespace, logs: Path) -> None:
+    """One trial a job, so that a lost machine costs no more than one."""
+    from zoo.benchmarking.on_ray import run_on_ray
+    from zoo.benchmarking.side_by_side import Job
+
+    if args.seed is not None:
+        raise ValueError("--seed: with --ray every trial would begin with the same draws; leave it out")
+    of_this = ("n_trials", "ray", "job", "verbose")
+    options = given_options(build_parser(), args, [name for name in vars(args) if name not in of_this])
+    run_id, failed = secrets.token_hex(4), list[str]()
+
+    def job(number: int) -> Job:
+        own = ("--n-trials", "1", "--job", f"{run_id}_{number}", "--verbose", "0")
+        command = ("python", *PROG.split()[1:], *options, *own)
+        return Job(f"trial {number}", command, logs / f"{run_id}_{number}.log", {})
+
+    def on_end(job: Job, code: int) -> None:
+        if code:
+            failed.append(job.name)
+            print(f"{job.name} failed: {job.last_line()}", file=sys.stderr, flush=True)
+
+    run_on_ray([job(n) for n in range(args.n_trials)], args.ray, on_end, args.num_threads or 1, args.device)
+    if failed:
+        raise ValueError(f"{len(failed)} of {args.n_trials} trials failed; see the logs in {logs}")
 
 
 def main(argv: Sequence[str] | None = None) -> int:

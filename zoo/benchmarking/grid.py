@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from zoo.benchmarking.on_ray import run_on_ray
 from zoo.benchmarking.report import write_report
 from zoo.benchmarking.results import DEFAULT_VARIANT, read_results
 from zoo.benchmarking.run import BenchmarkRun, summary
@@ -40,7 +41,8 @@ class Grid:
     :param episodes: of each task, for each way of acting
     :param out: folder of the results
     :param log_folder: folder of agents and logs
-    :param jobs: runs side by side
+    :param jobs: runs side by side, on this machine
+    :param cluster: address of a Ray cluster to run them on instead, see :func:`~zoo.benchmarking.on_ray.run_on_ray`
     :param num_threads: of each of them
     :param ablation: the algorithm's ablations besides the variants, and their table
     :param repeat: options that repeat a run on any machine
@@ -66,6 +68,7 @@ class Grid:
     here: Sequence[str] = ()
     keypoints: str | None = None
     side_by_side: int = 1
+    cluster: str | None = None
     verbose: int = 1
 
     def runs(self) -> list[BenchmarkRun]:
@@ -126,7 +129,7 @@ class Grid:
         if self.verbose and len(runs) > 1:
             print(f"{len(runs)} runs, {len(runs) - len(todo)} of them done before", flush=True)
         trainings = _by_training(todo)
-        if len(trainings) == 1:
+        if len(trainings) == 1 and self.cluster is None:
             for run in trainings[0]:
                 results = run.execute()
                 if self.verbose:
@@ -138,7 +141,8 @@ class Grid:
                 first.export(export)
 
     def _execute_all(self, trainings: Sequence[Sequence[BenchmarkRun]], report: bool) -> None:
-        at_once = ["--side-by-side", str(min(self.jobs, len(trainings)))]
+        here = min(self.jobs, len(trainings)) if self.cluster is None else 1
+        at_once = ["--side-by-side", str(here)]
         jobs: dict[Job, Sequence[BenchmarkRun]] = {}
         for runs in trainings:
             first = runs[0].experiment
@@ -149,6 +153,7 @@ class Grid:
                 (sys.executable, *command[1:], *self.here, *at_once, "--no-report", "--out", str(self.out)),
                 self.log_folder / "benchmark" / f"{first.algo}_{runs[0].csv.stem}.log",
                 {"OMP_NUM_THREADS": str(self.num_threads)},
+                tuple(run.csv for run in runs),
             )
             jobs[job] = runs
         total, ended, failed = sum(map(len, trainings)), 0, 0
@@ -165,7 +170,10 @@ class Grid:
             if report and failed < ended:
                 write_report(self.out, self.ablation)
 
-        run_side_by_side(list(jobs), self.jobs, on_end)
+        if self.cluster is None:
+            run_side_by_side(list(jobs), self.jobs, on_end)
+        else:
+            run_on_ray(list(jobs), self.cluster, on_end, self.num_threads, self.shared.device)
         if failed:
             raise ValueError(f"{failed} of {total} runs failed; see the logs in {self.log_folder / 'benchmark'}")
 

@@ -26,12 +26,14 @@ class Job:
     :param command: program and arguments
     :param log: what it prints is appended to this file
     :param env: environment variables besides those of this process
+    :param results: files that it leaves for others
     """
 
     name: str
     command: Sequence[str]
     log: Path
     env: dict[str, str] = field(hash=False)
+    results: tuple[Path, ...] = ()
 
     def start(self) -> subprocess.Popen:
         self.log.parent.mkdir(parents=True, exist_ok=True)
@@ -58,7 +60,7 @@ def run_side_by_side(jobs: Sequence[Job], at_once: int, on_end: Callable[[Job, i
     :param on_end: called with a job that has ended and its exit code
     """
     waiting, running = list(jobs), dict[subprocess.Popen, Job]()
-    with _terminable():
+    with terminable():
         try:
             while waiting or running:
                 while waiting and len(running) < at_once:
@@ -84,7 +86,7 @@ def _stop(processes: Sequence[subprocess.Popen]) -> None:
 
 
 @contextmanager
-def _terminable() -> Iterator[None]:
+def terminable() -> Iterator[None]:
     """Let a polite kill and a closed terminal do what Ctrl-C does."""
 
     def interrupt(number: int, _: Any) -> None:

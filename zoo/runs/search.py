@@ -68,6 +68,7 @@ class Objective:
     :param tasks: their tasks
     :param n_evaluations: of a trial, to prune it
     :param episodes: of each task in an evaluation
+    :param job: of a cluster, that the trials are noted to be of
     """
 
     def __init__(
@@ -80,13 +81,16 @@ class Objective:
         tasks: tuple[int, ...],
         n_evaluations: int = 4,
         episodes: int = 5,
+        job: str | None = None,
     ) -> None:
-        self.experiment, self.space, self.dataset, self.info = experiment, space, dataset, info
+        self.experiment, self.space, self.dataset, self.info, self.job = experiment, space, dataset, info, job
         self.pool, self.tasks, self.n_evaluations, self.episodes = pool, tasks, n_evaluations, episodes
 
     def __call__(self, trial: optuna.Trial) -> float:
         import optuna
 
+        if self.job is not None:
+            trial.set_user_attr("job", self.job)
         seed = 1 + trial.number % N_SEEDS
         overrides = (*self.experiment.overrides, *sample_overrides(trial, self.space))
         experiment = replace(self.experiment, seed=seed, overrides=overrides)
@@ -171,34 +175,26 @@ def pruner_of(name: str, n_startup_trials: int) -> optuna.pruners.BasePruner:
     return pruners.MedianPruner(n_startup_trials=n_startup_trials) if name == "median" else pruners.NopPruner()
 
 
-def search(
-    objective: Objective,
+def open_study(
     name: str,
     storage: str | Path,
     sampler: optuna.samplers.BaseSampler,
     pruner: optuna.pruners.BasePruner,
-    n_trials: int,
-    out: Path,
-    command: str,
     verbose: int,
-) -> None:
+) -> optuna.Study:
     """
-    Begin or go on with a study; the best entry is written even if it is interrupted.
+    Begin or go on with a study.
 
-    :param objective: one trial
     :param name: of the study
     :param storage: see :func:`storage_of`
     :param sampler: see :func:`sampler_of`
     :param pruner: see :func:`pruner_of`
-    :param n_trials: of this process
-    :param out: file of the best entry
-    :param command: for the record
     :param verbose: 0 for no output
     """
     import optuna
 
     optuna.logging.set_verbosity(optuna.logging.INFO if verbose else optuna.logging.WARNING)
-    study = optuna.create_study(
+    return optuna.create_study(
         study_name=name,
         storage=storage_of(storage),
         sampler=sampler,
@@ -206,11 +202,37 @@ def search(
         direction="maximize",
         load_if_exists=True,
     )
-    try:
-        study.optimize(objective, n_trials=n_trials)
-    finally:
-        if study.get_trials(deepcopy=False, states=(optuna.trial.TrialState.COMPLETE,)):
-            experiment = objective.experiment
-            text = write_entry(out, experiment.env, study, command, experiment.algo)
-            if verbose:
-                print(f"\n{text}\nwritten to {out}")
+
+
+def search(study: optuna.Study, objective: Objective, n_trials: int) -> None:
+    """
+    Try some settings. What the same job of a cluster has begun before, it was lost with its machine.
+
+    :param study: to add to
+    :param objective: one trial
+    :param n_trials: of this process
+    """
+    import optuna
+
+    for trial in study.get_trials(deepcopy=False, states=(optuna.trial.TrialState.RUNNING,)):
+        if objective.job is not None and trial.user_attrs.get("job") == objective.job:
+            study.tell(trial.number, state=optuna.trial.TrialState.FAIL)
+    study.optimize(objective, n_trials=n_trials)
+
+
+def report(study: optuna.Study, experiment: Experiment, out: Path, command: str, verbose: int) -> None:
+    """
+    Write the best entry so far, if there is one.
+
+    :param study: to report on
+    :param experiment: what its trials have in common
+    :param out: file of the best entry
+    :param command: for the record
+    :param verbose: 0 for no output
+    """
+    import optuna
+
+    if study.get_trials(deepcopy=False, states=(optuna.trial.TrialState.COMPLETE,)):
+        text = write_entry(out, experiment.env, study, command, experiment.algo)
+        if verbose:
+            print(f"\n{text}\nwritten to {out}")

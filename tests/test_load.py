@@ -18,10 +18,11 @@ import ogbench.utils
 import pytest
 
 import zoo.data.generation
+from proq_agent.common.files import locked
 from zoo.data.catalogue import WORLDS, Arrays, val_path
 from zoo.data.fingerprint import forget_sha256
 from zoo.data.generation import generate, save
-from zoo.data.load import _lock, load
+from zoo.data.load import load
 from zoo.data.tasks import make_task_env
 
 ID = "pointmaze-medium-stitch-v0"
@@ -281,7 +282,7 @@ def test_two_offline_processes_at_once_generate_one_whole_set(tmp_path: Path) ->
         f"info = load.load({ID!r}, dataset_dir=sys.argv[1])[1]; print(info.source, info.transitions, info.sha256)"
     )
     command = [sys.executable, "-c", code, str(tmp_path)]
-    with _lock(tmp_path / f"{ID}.npz"):  # held until both are about to find no file
+    with locked(tmp_path / f".{ID}.npz.lock"):  # held until both are about to find no file
         processes = [
             subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for _ in range(2)
         ]

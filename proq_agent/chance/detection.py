@@ -14,6 +14,8 @@ States are measured in ordinary steps a dimension and actions in standard deviat
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial import cKDTree
@@ -33,6 +35,27 @@ FIT_STEPS = 20  # of Newton's method, at most
 PRIOR = 0.01  # precision of the weights; sharp borders need large ones
 ODD = 0.05  # share of the jumps that a model may take for exceptions
 TIE_NOISE = 0.05  # in ordinary steps; shuffles equal states (grids), harmless elsewhere
+
+
+class Places(NamedTuple):
+    """States in ordinary steps; where a coordinate wraps, on a circle."""
+
+    wraps: NDArray[np.floating]
+    steps: NDArray[np.floating]
+
+    @classmethod
+    def of(cls, observations: NDArray[np.floating], next_observations: NDArray[np.floating]) -> Places:
+        """Measure as these transitions ask for."""
+        wraps = periods(observations, next_observations)
+        return cls(wraps, ordinary_step(unwrapped_change(observations, next_observations, wraps)))
+
+    def __call__(self, observations: NDArray[np.floating]) -> NDArray[np.floating]:
+        straight, round_ = (self.steps > 0) & np.isinf(self.wraps), (self.steps > 0) & np.isfinite(self.wraps)
+        radius = self.wraps[round_] / (2 * np.pi)
+        angle = observations[:, round_] / radius
+        radius = radius / self.steps[round_]
+        points = observations[:, straight] / self.steps[straight]
+        return np.hstack([points, radius * np.cos(angle), radius * np.sin(angle)])
 
 
 def find_unpredictable(
@@ -59,12 +82,45 @@ def find_unpredictable(
     """
     _check(observations, actions, next_observations, jumps.change)
     unpredictable = np.zeros(len(observations), dtype=bool)
-    rows = jumps.rows
-    if not len(rows):
-        return unpredictable
+    if len(jumps.rows):
+        judges, points = find_judges(observations, actions, next_observations, jumps, seed=seed)
+        unpredictable[jumps.rows] = judges.decide(points)
+    return unpredictable
 
+
+class Judges(NamedTuple):
+    """Jumps that are known to be unpredictable or not, and decide about others by a majority of the nearest."""
+
+    places: Places  #: what states are measured in
+    points: NDArray[np.floating]  #: where the jumps begin
+    verdicts: NDArray[np.bool_]  #: whether each is unpredictable
+
+    def decide(self, points: NDArray[np.floating]) -> NDArray[np.bool_]:
+        """
+        :param points: Where other jumps begin, as :attr:`places` measures it.
+        :return: Whether they are unpredictable.
+        """
+        _, nearest = cKDTree(self.points).query(points, k=np.arange(1, min(N_JUDGES, len(self.points)) + 1))
+        return self.verdicts[nearest].mean(axis=1) > 0.5
+
+
+def find_judges(
+    observations: NDArray[np.floating],
+    actions: NDArray[np.floating],
+    next_observations: NDArray[np.floating],
+    jumps: Jumps,
+    *,
+    seed: int | np.random.Generator = 0,
+) -> tuple[Judges, NDArray[np.floating]]:
+    """
+    Judge some of the jumps, of which there is one at least; see :func:`find_unpredictable`.
+
+    :return: These, and where every jump begins, as they measure it.
+    """
+    rows = jumps.rows
+    measure = Places.of(observations, next_observations)
+    places = measure(observations)
     rng = np.random.default_rng(seed)
-    places = _places(observations, next_observations)
     places = places + rng.normal(scale=TIE_NOISE, size=places.shape)
     spread = actions.std(axis=0)
     situations = np.hstack([places, actions[:, spread > 0] / spread[spread > 0]])
@@ -91,9 +147,7 @@ def find_unpredictable(
             around, jump = neighbour[pool[:N_LOCAL]].ravel(), jumped[pool[:N_LOCAL]].ravel()
             likely = _cross_fitted(situations[around], jump, half[around])
             verdict[i] = not jump.any() or likely[jump].mean() < MIN_FORESIGHT
-    _, judges = cKDTree(places[rows[judged]]).query(places[rows], k=np.arange(1, min(N_JUDGES, len(judged)) + 1))
-    unpredictable[rows] = verdict[judges].mean(axis=1) > 0.5
-    return unpredictable
+    return Judges(measure, places[rows[judged]], verdict), places[rows]
 
 
 def _foreseen_directions(
@@ -148,17 +202,6 @@ def _logistic(x: NDArray[np.floating], target: NDArray[np.bool_]) -> NDArray[np.
         if np.abs(step).max() < 0.01:
             break
     return weight
-
-
-def _places(observations: NDArray[np.floating], next_observations: NDArray[np.floating]) -> NDArray[np.floating]:
-    """States in ordinary steps; where a coordinate wraps, on a circle."""
-    wraps = periods(observations, next_observations)
-    step = ordinary_step(unwrapped_change(observations, next_observations, wraps))
-    straight, round_ = (step > 0) & np.isinf(wraps), (step > 0) & np.isfinite(wraps)
-    radius = wraps[round_] / (2 * np.pi)
-    angle = observations[:, round_] / radius
-    radius = radius / step[round_]
-    return np.hstack([observations[:, straight] / step[straight], radius * np.cos(angle), radius * np.sin(angle)])
 
 
 def _nearest_others(points: NDArray[np.floating], queries: NDArray[np.intp]) -> tuple[NDArray, NDArray]:

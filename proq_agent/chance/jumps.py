@@ -25,13 +25,43 @@ AT_ENDS, END = 0.9, 0.1  # a switch spends this share of the time within this pa
 WRAPPING = 0.9  # of the jumps of a coordinate that wraps, this share leads from one end of its range to the other
 
 
+class JumpRule(NamedTuple):
+    """What a jump is, as some transitions have shown; it tells those among others, too."""
+
+    coordinates: NDArray[np.intp]  #: of goal space, those that tell something
+    steps: NDArray[np.floating]  #: the ordinary step in each of these
+    periods: NDArray[np.floating]  #: the range of each that wraps, inf for the others
+    threshold: float  #: ordinary steps that a jump exceeds in one of them
+
+    def find(self, goals: NDArray[np.floating], next_goals: NDArray[np.floating]) -> NDArray[np.intp]:
+        """
+        :param goals: ``[T, goal_dim]`` before transitions.
+        :param next_goals: ``[T, goal_dim]`` after them.
+        :return: Those that jump.
+        """
+        points = goals[:, self.coordinates], next_goals[:, self.coordinates]
+        size = np.abs(unwrapped_change(*points, self.periods) / self.steps).max(axis=1, initial=0.0)
+        return np.flatnonzero(size > self.threshold)
+
+    def least(self, goal_dim: int) -> NDArray[np.floating]:
+        """``[goal_dim]``, what a transition that jumps exceeds in one coordinate."""
+        least = np.full(goal_dim, np.inf)
+        least[self.coordinates] = self.threshold * self.steps
+        return least
+
+
 class Jumps(NamedTuple):
     """The transitions of a dataset in goal space, and those that jump."""
 
     rows: NDArray[np.intp]  #: transitions that jump
     coordinates: NDArray[np.intp]  #: the coordinate in which each of these changes most, in ordinary steps
     change: NDArray[np.floating]  #: ``[T, n]`` of every transition in ordinary steps, coordinates that tell something
-    threshold: float  #: what a jump exceeds, in one of these coordinates
+    rule: JumpRule  #: what a jump is
+
+    @property
+    def threshold(self) -> float:
+        """What a jump exceeds, in one of these coordinates."""
+        return self.rule.threshold
 
 
 def find_jumps(goals: NDArray[np.floating], next_goals: NDArray[np.floating]) -> Jumps:
@@ -43,8 +73,10 @@ def find_jumps(goals: NDArray[np.floating], next_goals: NDArray[np.floating]) ->
     if goals.ndim != 2 or goals.shape != next_goals.shape:
         raise ValueError(f"goals {goals.shape} and next_goals {next_goals.shape} must both be [T, goal_dim].")
     if len(goals) < MIN_JUMPS:
-        return Jumps(np.empty(0, dtype=np.intp), np.empty(0, dtype=np.intp), next_goals - goals, np.inf)
-    change = unwrapped_change(goals, next_goals, periods(goals, next_goals))
+        none = np.empty(0, dtype=np.intp)
+        return Jumps(none, none, next_goals - goals, JumpRule(none, np.empty(0), np.empty(0), np.inf))
+    wraps = periods(goals, next_goals)
+    change = unwrapped_change(goals, next_goals, wraps)
     step = ordinary_step(change)
     telling = np.flatnonzero((step > 0) & ~_is_switch(goals))
     change = change[:, telling] / step[telling]
@@ -54,7 +86,7 @@ def find_jumps(goals: NDArray[np.floating], next_goals: NDArray[np.floating]) ->
     threshold = max(_tail_end(size), _gap(size, MAX_BETWEEN)) if len(telling) else np.inf
     rows = np.flatnonzero(size > threshold)
     coordinates = telling[np.abs(change[rows]).argmax(axis=1)] if len(rows) else rows
-    return Jumps(rows, coordinates, change, threshold)
+    return Jumps(rows, coordinates, change, JumpRule(telling, step[telling], wraps[telling], threshold))
 
 
 def periods(points: NDArray[np.floating], next_points: NDArray[np.floating]) -> NDArray[np.floating]:

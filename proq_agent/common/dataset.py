@@ -1,26 +1,31 @@
-"""Logged trajectories as tensors on the training device."""
+"""Logged trajectories as tensors on the training device, or on disk where they are more than fit."""
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from os import PathLike
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch as th
-from gymnasium import spaces
 
 from proq_agent.common.errors import within
 from proq_agent.common.goals import GoalSpec, as_goal_spec
 from proq_agent.common.minari_files import read_minari
 from proq_agent.common.npz import read_npz
-from proq_agent.common.transitions import as_flags, ends_of_valid, with_last_states
+from proq_agent.common.row_cache import open_rows
+from proq_agent.common.row_file import Rows, std_mean, whole
+from proq_agent.common.shards import find_shards
+from proq_agent.common.state_rows import NEEDED, OPTIONAL, episode_arrays, known_arrays, state_rows
+from proq_agent.common.trajectory_index import TrajectoryIndex
 
 TIME_WINDOW = 40  # steps that goals near in time are away at most
 HELD_OUT, MAX_HELD_OUT = 0.05, 50_000  # share of the rows that is set aside, and how many at most
 NEAR_CANDIDATES = 256  # random states that the nearest is taken from; more means nearer
-_OPTIONAL = ("achieved_goals", "next_observations", "valids")  # arrays that a file may have
+
+Goal = GoalSpec | Sequence[int] | Callable[[np.ndarray], np.ndarray] | None
 
 
 class GoalDataset:
@@ -47,6 +52,7 @@ class GoalDataset:
 
     held_out: GoalDataset | None = None  #: trajectories to judge by, which nobody learns from
     coordinates: tuple[int, ...] | None = None  #: those that are left of the goals, see :meth:`on_coordinates`
+    fingerprint: str | None = None  #: of what was read with :meth:`from_files`
 
     def __init__(
         self,
@@ -55,55 +61,32 @@ class GoalDataset:
         terminals: Any,
         achieved_goals: Any = None,
         *,
-        goal: GoalSpec | Sequence[int] | Callable[[np.ndarray], np.ndarray] | None = None,
+        goal: Goal = None,
         next_observations: Any = None,
         valids: Any = None,
         action_space: Any = None,
         device: th.device | str = "cpu",
     ) -> None:
-        if valids is not None:
-            terminals = ends_of_valid(terminals, valids)
-        elif next_observations is not None:
-            if achieved_goals is not None:
-                raise ValueError(
-                    "achieved_goals lacks the last state of each trajectory, which next_observations has: say with "
-                    "goal=... what of an observation is the goal, or give one row a state (compact_dataset=True)"
-                )
-            observations, actions, terminals = with_last_states(observations, actions, terminals, next_observations)
-        observations = _as_matrix("observations", observations)
-        actions = _as_matrix("actions", actions)
         self.goal_spec = as_goal_spec(goal)
-        if achieved_goals is None:
-            achieved_goals = self.goal_spec.of(observations)
-        elif self.goal_spec.selects:
-            raise ValueError("give achieved_goals, or a goal that follows from the observations, not both")
-        goals = observations if achieved_goals is observations else _as_matrix("achieved_goals", achieved_goals)
-        self.goal_spec.check_dimension(goals.shape[1])
-        ends = _trajectory_ends(terminals, len(observations))
-        for name, array in (("actions", actions), ("achieved_goals", goals)):
-            if len(array) != len(observations):
-                raise ValueError(
-                    f"{name} has {len(array)} rows but observations has {len(observations)}; give one row a state "
-                    "(the last row of a trajectory needs an action too: any finite value)"
-                )
-        if action_space is not None:
-            _check_actions(actions, ends, action_space)
-
+        rows = state_rows(
+            observations,
+            actions,
+            terminals,
+            achieved_goals,
+            goal=self.goal_spec,
+            next_observations=next_observations,
+            valids=valids,
+            action_space=action_space,
+        )
         self.device = th.device(device)
-        self.trajectory_ends = ends
-        self.observations = th.as_tensor(observations, device=self.device)
-        self.actions = th.as_tensor(actions, device=self.device)
-        self.achieved_goals = self.observations if goals is observations else th.as_tensor(goals, device=self.device)
-        self.goal_scale = th.as_tensor(goals.std(axis=0, dtype=np.float64).clip(1e-6), dtype=th.float32).to(self.device)
-        self._index_transitions(np.isin(np.arange(len(observations)), ends))
-
-    def _index_transitions(self, is_end: np.ndarray) -> None:
-        """Find the rows that start a transition, and the end of each row's trajectory."""
-        self._is_end = is_end
-        ends = np.flatnonzero(is_end)
-        end_of_row = ends[np.searchsorted(ends, np.arange(len(is_end)))]
-        self._end_of_row = th.as_tensor(end_of_row, device=self.device)
-        self._transition_rows = th.as_tensor(np.flatnonzero(~is_end), device=self.device)
+        self.trajectory_ends = rows.ends
+        self.observations: Rows = th.as_tensor(rows.observations, device=self.device)
+        self.actions: Rows = th.as_tensor(rows.actions, device=self.device)
+        same = rows.goals is rows.observations
+        self.achieved_goals: Rows = self.observations if same else th.as_tensor(rows.goals, device=self.device)
+        scale = rows.goals.std(axis=0, dtype=np.float64).clip(1e-6)
+        self.goal_scale = th.as_tensor(scale, dtype=th.float32).to(self.device)
+        self._index = TrajectoryIndex(rows.ends, self.device)
 
     def cut(self, rows: np.ndarray) -> GoalDataset:
         """
@@ -115,12 +98,11 @@ class GoalDataset:
         rows = np.asarray(rows, dtype=np.int64)
         if rows.size and (rows.min() < 0 or rows.max() >= len(self)):
             raise ValueError(f"cut rows must lie in 0..{len(self) - 1}, got {rows.min()}..{rows.max()}")
-        mask = self._is_end.copy()
-        mask[rows] = True
-        if mask.all():
+        index = self._index.cut(rows)
+        if not index.n_transitions:
             raise ValueError("cutting these rows would leave no transition to learn from")
         other = copy.copy(self)
-        other._index_transitions(mask)
+        other._index = index
         return other
 
     def split(self, share: float = HELD_OUT, seed: int = 0) -> GoalDataset:
@@ -135,34 +117,76 @@ class GoalDataset:
             raise ValueError(f"the share that is set aside must lie between 0 and one half, got {share!r}")
         if self.held_out is not None or self.n_trajectories < 2 or share == 0.0:
             return self
-        starts = np.r_[0, self.trajectory_ends[:-1] + 1]
-        order = np.random.default_rng(seed).permutation(self.n_trajectories)
-        rows = np.cumsum((self.trajectory_ends + 1 - starts)[order])
-        n = np.searchsorted(rows, min(share * len(self), MAX_HELD_OUT), side="right").clip(1, self.n_trajectories // 2)
-        chosen = np.zeros(self.n_trajectories, dtype=bool)
-        chosen[order[:n]] = True
-        train, train.held_out = self._only(~chosen), self._only(chosen)
+        chosen = self.random_trajectories(min(share * len(self), MAX_HELD_OUT), self.n_trajectories // 2, seed)
+        train, train.held_out = self.only(~chosen), self.only(chosen).in_memory()
         return train
 
-    def _only(self, trajectories: np.ndarray) -> GoalDataset:
-        """A copy of some of the trajectories."""
+    def random_trajectories(self, rows: float, most: int, seed: int) -> np.ndarray:
+        """
+        Choose some trajectories, one at least.
+
+        :param rows: that they have together, at most
+        :param most: number of them, likewise
+        :param seed: chooses
+        :return: ``[n_trajectories]``, true for these
+        """
+        order = np.random.default_rng(seed).permutation(self.n_trajectories)
+        total = np.cumsum(np.diff(self.trajectory_ends, prepend=-1)[order])
+        chosen = np.zeros(self.n_trajectories, dtype=bool)
+        chosen[order[: np.searchsorted(total, rows, side="right").clip(1, most)]] = True
+        return chosen
+
+    def only(self, trajectories: np.ndarray) -> GoalDataset:
+        """
+        Some of the trajectories, moved together; on disk they stay where they are.
+
+        :param trajectories: ``[n_trajectories]``, true for those that are kept
+        """
         lengths = np.diff(self.trajectory_ends, prepend=-1)
-        kept = np.repeat(trajectories, lengths)
-        rows = th.as_tensor(np.flatnonzero(kept), device=self.device)
         other = copy.copy(self)
-        other.observations, other.actions = self.observations[rows], self.actions[rows]
-        same = self.achieved_goals is self.observations
-        other.achieved_goals = other.observations if same else self.achieved_goals[rows]
-        other.goal_scale = other.achieved_goals.double().std(dim=0, correction=0).clamp_min(1e-6).float()
+        if isinstance(self.observations, th.Tensor):
+            rows = th.as_tensor(np.flatnonzero(np.repeat(trajectories, lengths)), device=self.device)
+            other._set_arrays(lambda array: array[rows])
+        else:
+            other._set_arrays(lambda array: array.only(trajectories))  # type: ignore[union-attr]
+        other.goal_scale = _scale(other.achieved_goals)
         other.trajectory_ends = np.cumsum(lengths[trajectories]) - 1
-        other._index_transitions(self._is_end[kept])
+        other._index = self._index.only(trajectories, self.trajectory_ends + 1 - lengths, lengths)
         return other
+
+    def in_memory(self, max_rows: int | None = None, seed: int = 0) -> GoalDataset:
+        """
+        The same trajectories as tensors: this dataset if it has them, else a copy.
+
+        :param max_rows: read a random few of the trajectories, with so many rows together, if there are more on disk
+        :param seed: chooses these
+        """
+        if isinstance(self.observations, th.Tensor):
+            return self
+        if max_rows is not None and len(self) > max_rows:
+            return self.only(self.random_trajectories(max_rows, self.n_trajectories, seed)).in_memory()
+        other = copy.copy(self)
+        other._set_arrays(whole)
+        return other
+
+    def some_goals(self, max_rows: int = 1_000_000) -> th.Tensor:
+        """
+        ``[rows, goal_dim]``, the states as points in goal space, to look at.
+
+        :param max_rows: of those on disk; in memory it is all of them
+        """
+        return whole(self.in_memory(max_rows).achieved_goals)
+
+    def _set_arrays(self, change: Callable[[Rows], Rows]) -> None:
+        same = self.achieved_goals is self.observations
+        self.observations, self.actions = change(self.observations), change(self.actions)
+        self.achieved_goals = self.observations if same else change(self.achieved_goals)
 
     def on_observations(self) -> GoalDataset:
         """The same trajectories with whole observations as goals; it shares its tensors with this one."""
         other = copy.copy(self)
         other.achieved_goals, other.goal_spec = self.observations, GoalSpec()
-        other.goal_scale = self.observations.double().std(dim=0, correction=0).clamp_min(1e-6).float()
+        other.goal_scale = _scale(self.observations)
         other.held_out = self.held_out and self.held_out.on_observations()
         return other
 
@@ -177,38 +201,84 @@ class GoalDataset:
             return self
         other = copy.copy(self)
         other.coordinates, other.goal_spec = chosen, GoalSpec()
-        other.achieved_goals = self.achieved_goals[:, list(chosen)]
+        goals = self.achieved_goals
+        other.achieved_goals = goals[:, list(chosen)] if isinstance(goals, th.Tensor) else goals.features(chosen)
         other.goal_scale = self.goal_scale[list(chosen)]
         other.held_out = self.held_out and self.held_out.on_coordinates(chosen)
         return other
 
     @property
     def transition_rows(self) -> np.ndarray:
-        """The rows that start a transition."""
-        return np.flatnonzero(~self._is_end)
+        """The rows that start a transition: one number for each."""
+        return np.delete(np.arange(len(self)), self._index.ends)
+
+    def nth_transitions(self, numbers: th.Tensor) -> th.Tensor:
+        """The rows that start the transitions of these numbers, from 0 to ``n_transitions - 1``."""
+        return self._index.transitions(numbers)
 
     def __len__(self) -> int:
         return len(self.observations)
 
     @property
     def n_transitions(self) -> int:
-        return len(self._transition_rows)
+        return self._index.n_transitions
 
     @property
     def longest_step(self) -> th.Tensor:
         """``[goal_dim]``, how far a transition moves in each coordinate of goal space at most."""
-        rows = self._transition_rows
-        return (self.achieved_goals[rows + 1] - self.achieved_goals[rows]).abs().amax(dim=0)
+        goals = self.achieved_goals
+        if isinstance(goals, th.Tensor):
+            starts = self._index.transitions(th.arange(self.n_transitions, device=self.device))
+            return (goals[starts + 1] - goals[starts]).abs().amax(dim=0)
+        steps = goals.longest_steps()
+        cuts = np.setdiff1d(self._index.ends, self.trajectory_ends)
+        for number in np.unique(np.searchsorted(self.trajectory_ends, cuts)):
+            rows, here, there = self._transitions_of(int(number))
+            steps[number] = (there - here).abs().amax(dim=0).cpu().numpy() if len(rows) else 0.0
+        return th.as_tensor(steps.max(axis=0), dtype=th.float32, device=self.device)
+
+    def _transitions_of(self, number: int) -> tuple[np.ndarray, th.Tensor, th.Tensor]:
+        """The rows of a trajectory that start a transition, and the goals before and after it."""
+        first = int(self.trajectory_ends[number - 1]) + 1 if number else 0
+        last, ends = int(self.trajectory_ends[number]), self._index.ends
+        states = self.achieved_goals[first : last + 1]
+        steps = np.delete(np.arange(last - first), ends[slice(*np.searchsorted(ends, [first, last]))] - first)
+        return first + steps, states[steps], states[steps + 1]
+
+    def farther_than(self, limit: np.ndarray) -> Iterator[tuple[np.ndarray, th.Tensor, th.Tensor]]:
+        """
+        Transitions of those trajectories that move farther than a limit somewhere; of all, if they are in memory.
+
+        :param limit: ``[goal_dim]``, for each coordinate of goal space
+        :return: parts of them: the rows that they start from, and the goals before and after
+        """
+        goals = self.achieved_goals
+        if isinstance(goals, th.Tensor):
+            rows = self.transition_rows
+            yield rows, goals[rows], goals[rows + 1]
+            return
+        for number in np.flatnonzero((goals.longest_steps() > limit).any(axis=1)):
+            yield self._transitions_of(int(number))
+
+    @property
+    def action_bounds(self) -> tuple[th.Tensor, th.Tensor]:
+        """``[action_dim]`` each, the least and the greatest action, those at cuts too; the last row has none."""
+        actions = self.actions
+        if isinstance(actions, th.Tensor):
+            actions = actions[np.delete(np.arange(len(self)), self.trajectory_ends)]
+        low, high = actions.aminmax(dim=0)
+        return low, high
 
     @property
     def n_trajectories(self) -> int:
         return len(self.trajectory_ends)
 
     def __repr__(self) -> str:
+        place = "" if isinstance(self.observations, th.Tensor) else "on disk, "
         dims = f"observation {self.observations.shape[1]}, goal {self.achieved_goals.shape[1]}"
         return (
             f"GoalDataset({self.n_trajectories} trajectories, {self.n_transitions} transitions, {dims}, "
-            f"action {self.actions.shape[1]}, device={self.device})"
+            f"action {self.actions.shape[1]}, {place}device={self.device})"
         )
 
     def to(self, device: th.device | str) -> GoalDataset:
@@ -218,17 +288,15 @@ class GoalDataset:
             return self
         other = copy.copy(self)
         other.device = device
-        for name in ("observations", "actions", "achieved_goals", "goal_scale", "_end_of_row", "_transition_rows"):
-            setattr(other, name, getattr(self, name).to(device))
-        if self.achieved_goals is self.observations:
-            other.achieved_goals = other.observations
+        other._set_arrays(lambda array: array.to(device))
+        other.goal_scale, other._index = self.goal_scale.to(device), self._index.to(device)
         return other
 
     # What goals are drawn with: row numbers in, row numbers out, all on the device.
 
     def random_transitions(self, size: int, generator: th.Generator | None = None) -> th.Tensor:
         """``[size]`` rows that start a transition."""
-        return self._transition_rows[self._random_index(self.n_transitions, size, generator)]
+        return self._index.transitions(self._random_index(self.n_transitions, size, generator))
 
     def random_rows(self, size: int, generator: th.Generator | None = None) -> th.Tensor:
         """``[size]`` rows of any states."""
@@ -236,11 +304,11 @@ class GoalDataset:
 
     def ahead(self, rows: th.Tensor, steps: th.Tensor | int) -> th.Tensor:
         """The rows so many steps later, or the last of the trajectory if that comes first."""
-        return th.minimum(rows + steps, self._end_of_row[rows])
+        return th.minimum(rows + steps, self._index.end_of(rows))
 
     def between_next_and_end(self, rows: th.Tensor, shares: th.Tensor) -> th.Tensor:
         """The rows nearest to a share, from 0 to 1, of the way from the next row to the last of the trajectory."""
-        first, last = self.ahead(rows, 1), self._end_of_row[rows]
+        first, last = self.ahead(rows, 1), self._index.end_of(rows)
         return first + (shares * (last - first)).round().long()
 
     def nearest_of_random(self, rows: th.Tensor, generator: th.Generator | None = None) -> th.Tensor:
@@ -253,7 +321,7 @@ class GoalDataset:
         """For each row one up to ``TIME_WINDOW`` steps away on the same trajectory, before or after."""
         offsets = self._random_index(TIME_WINDOW, len(rows), generator) + 1
         before = (rows - offsets).clamp_min(0)
-        same = (rows >= offsets) & (self._end_of_row[before] == self._end_of_row[rows])
+        same = (rows >= offsets) & (self._index.end_of(before) == self._index.end_of(rows))
         backwards = self._random_index(2, len(rows), generator).bool()
         return th.where(backwards & same, before, self.ahead(rows, offsets))
 
@@ -274,7 +342,7 @@ class GoalDataset:
         path = Path(path).expanduser()
         if not path.is_file():
             raise FileNotFoundError(f"there is no dataset file {path}")
-        arrays = read_npz(path, ("observations", "actions", "terminals"), _OPTIONAL)
+        arrays = read_npz(path, NEEDED, OPTIONAL)
         return cls.from_ogbench(arrays, **kwargs)
 
     @classmethod
@@ -287,15 +355,7 @@ class GoalDataset:
             those among the arrays
         :raises ValueError: naming what is missing
         """
-        missing = [name for name in ("observations", "actions", "terminals") if name not in arrays]
-        if missing:
-            raise ValueError(f"there is no {', '.join(missing)} among the arrays, only {', '.join(arrays)}")
-        known = {name: arrays[name] for name in _OPTIONAL if name in arrays}
-        if "oracle_reps" in arrays:
-            known["achieved_goals"] = arrays["oracle_reps"]
-        if as_goal_spec(kwargs.get("goal")).selects:
-            known.pop("achieved_goals", None)
-        return cls(arrays["observations"], arrays["actions"], arrays["terminals"], **known, **kwargs)
+        return cls(**known_arrays(arrays, as_goal_spec(kwargs.get("goal"))), **kwargs)
 
     @classmethod
     def from_minari(cls, dataset: Any, **kwargs: Any) -> GoalDataset:
@@ -322,76 +382,52 @@ class GoalDataset:
         :param kwargs: ``goal``, ``action_space`` and ``device``; a goal that follows from the observations replaces
             the dicts'
         """
-        observations, actions, terminals, goals = [], [], [], []
-        for number, (states, acts) in enumerate(episodes):
-            as_dict = isinstance(states, dict)
-            if as_dict and not {"observation", "achieved_goal"} <= set(states):
-                raise ValueError(f"episode {number}: need the keys observation and achieved_goal, got {sorted(states)}")
-            seen = np.asarray(states["observation"] if as_dict else states)
-            acts = np.asarray(acts)
-            if not seen.ndim or not acts.ndim:
-                raise ValueError(f"episode {number}: a single number is no series of observations or actions")
-            if len(seen) != len(acts) + 1:
-                raise ValueError(
-                    f"episode {number}: {len(seen)} observations and {len(acts)} actions; there must be one "
-                    "observation more than actions (the final state)"
-                )
-            observations.append(seen)
-            actions.append(np.concatenate([acts, acts[-1:]]))
-            terminals.append(np.arange(len(seen)) == len(acts))
-            goals.append(np.asarray(states["achieved_goal"]) if as_dict else seen)
-        if not observations:
-            raise ValueError("there is no episode in the dataset")
-        rows = [np.concatenate(parts) for parts in (observations, actions, terminals, goals)]
-        achieved_goals = None if as_goal_spec(kwargs.get("goal")).selects else rows[3]
-        return cls(rows[0], rows[1], rows[2], achieved_goals, **kwargs)
+        arrays: dict[str, Any] = episode_arrays(episodes, as_goal_spec(kwargs.get("goal")))
+        return cls(**arrays, **kwargs)
+
+    @classmethod
+    def from_files(
+        cls,
+        files: str | PathLike[str] | Iterable[str | PathLike[str]],
+        *,
+        goal: Goal = None,
+        action_space: Any = None,
+        device: th.device | str = "cpu",
+        cache: str | PathLike[str] | None = None,
+        progress: bool = False,
+    ) -> GoalDataset:
+        """
+        Learn from files that are more than fit into memory: rows are read from disk when they are drawn.
+
+        The files are read once from end to end, checked, and written as rows of float32 to a folder ``.proq-cache``
+        beside them, with statistics of every trajectory; after an interruption that goes on where it stopped. Later
+        calls find them there as long as the files stay as they are. A single folder of ``.npy`` files in float32 is
+        not copied. Samples are those of the same trajectories in memory.
+
+        :param files: files, folders of them or patterns such as ``"logs/*.parquet"``: ``.npz``, ``.parquet``, folders
+            with ``observations.npy``, ``actions.npy`` and ``terminals.npy``, Minari datasets (the folder with ``data``
+            in it); each holds whole trajectories in the arrays or columns that :meth:`from_npz` reads. A folder's are
+            taken in the order of their names
+        :param goal: as of the class; a goal that follows from the observations replaces the files'
+        :param action_space: a ``Box`` that the actions are checked against, if given
+        :param device: where batches go
+        :param cache: folder to write to instead, if that beside the files is read-only or too small
+        :param progress: show how far the reading is
+        :raises ValueError: naming the file that is damaged or of another kind than the others
+        """
+        spec = as_goal_spec(goal)
+        found = open_rows(find_shards(files), spec, action_space, None if cache is None else Path(cache), progress)
+        self = cls.__new__(cls)
+        self.goal_spec, self.device, self.trajectory_ends = spec, th.device(device), found.ends
+        self.observations, self.actions, self.achieved_goals = found.observations, found.actions, found.goals
+        self._set_arrays(lambda array: array.to(self.device))
+        self.goal_scale = _scale(self.achieved_goals)
+        self._index = TrajectoryIndex(found.ends, self.device)
+        self.fingerprint = found.fingerprint
+        return self
 
 
-def _as_matrix(name: str, array: Any) -> np.ndarray:
-    array = np.asarray(array)
-    if array.dtype.kind not in "fiu":
-        raise ValueError(f"{name} has dtype {array.dtype}; give real numbers (float32)")
-    if array.ndim != 2 or array.shape[1] == 0:
-        raise ValueError(f"{name} has shape {array.shape}; expected [rows, features]: flatten or add an axis")
-    with np.errstate(over="ignore"):
-        array = np.ascontiguousarray(array, dtype=np.float32)
-    bad = ~np.isfinite(array).all(axis=1)  # after the cast: 1e300 is finite only as a float64
-    if bad.any():
-        raise ValueError(
-            f"{name} row {bad.argmax()} is not finite as float32 ({bad.sum()} such rows); drop or repair these "
-            "trajectories"
-        )
-    return array
-
-
-def _trajectory_ends(terminals: Any, rows: int) -> np.ndarray:
-    terminals = as_flags("terminals", terminals, rows)
-    if rows == 0:
-        raise ValueError("observations is empty; a dataset needs at least one trajectory of two rows")
-    ends = np.flatnonzero(terminals)
-    if not len(ends) or ends[-1] != rows - 1:
-        raise ValueError(f"terminals row {rows - 1}, the last, is not set: mark the last row of every trajectory")
-    short = np.diff(ends, prepend=-1) < 2
-    if short.any():
-        raise ValueError(
-            f"the trajectory that ends at row {ends[short.argmax()]} has a single row ({short.sum()} such "
-            "trajectories); a trajectory needs two states or more: drop these rows"
-        )
-    return ends
-
-
-def _check_actions(actions: np.ndarray, ends: np.ndarray, space: Any) -> None:
-    if not isinstance(space, spaces.Box):
-        raise ValueError(f"actions must be points of a Box, and not of {space}")
-    if actions.shape[1:] != tuple(space.shape):
-        raise ValueError(f"actions has {actions.shape[1]} features but the action space is {space}")
-    # Clipped in another precision, they may lie a little beyond.
-    below, above = (1e-5 * np.maximum(1.0, np.abs(bound)) for bound in (space.low, space.high))
-    outside = np.any((actions < space.low - below) | (actions > space.high + above), axis=1)
-    outside[ends] = False
-    if outside.any():
-        row = int(outside.argmax())
-        raise ValueError(
-            f"actions row {row} = {actions[row]} lies outside {space} ({outside.sum()} such rows); "
-            "clip the actions or give the space they were taken in"
-        )
+def _scale(goals: Rows) -> th.Tensor:
+    """``[features]``, by how much goals differ from each other."""
+    std, _ = std_mean(goals)
+    return std.clamp_min(1e-6).float()

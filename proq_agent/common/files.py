@@ -56,6 +56,20 @@ def atomic_file(path: Path) -> Iterator[BinaryIO]:
             os.close(folder)
 
 
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """
+    Let one process at a time through; the lock ends with the process that holds it.
+
+    :param path: a file that is made if it is not there, and stays
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w") as file:
+        if fcntl is not None:  # else two processes may both do the work
+            fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
 def write_text(path: Path, text: str) -> None:
     """Write a file of text with :func:`atomic_file`."""
     with atomic_file(path) as file:

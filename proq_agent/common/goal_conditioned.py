@@ -97,10 +97,18 @@ class GoalConditioned(OfflineAlgorithm):
     def _fit(self, dataset: GoalDataset) -> None:
         self.policy.fit(dataset)
 
-    def sample(self) -> Any:
-        """Transitions and goals for them, as the networks see them."""
+    def draw(self, generator: th.Generator | None) -> Any:
+        """
+        Transitions and goals for them.
+
+        :param generator: source of randomness
+        """
         assert self.dataset is not None
-        return self.policy.seen(self.goals.sample(self.dataset, self.batch_size, self.generator))
+        return self.goals.sample(self.dataset, self.batch_size, generator)
+
+    def sample(self) -> Any:
+        """The next batch, as the networks see it."""
+        return self.policy.seen(self.next_batch())
 
     @abstractmethod
     def loss(self, batch: Any) -> tuple[th.Tensor, Metrics]:

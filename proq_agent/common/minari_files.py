@@ -18,6 +18,7 @@ from proq_agent.common.hdf5 import HDF5Arrays
 MAX_METADATA_BYTES = 2**22
 MAX_DEPTH = 10
 TRUST = "if you trust its author, give what minari.load_dataset returns, or --trust-dataset on a command line"
+_INSTALL = "Minari datasets need the package: pip install minari h5py"
 # Environments of Gymnasium that build others, by names in their arguments.
 _BUILDERS = re.compile(r"GymV\d+Environment")
 
@@ -45,18 +46,27 @@ def read_minari(dataset_id: str) -> Recording:
     :raises ImportError: without the package
     :raises ValueError: naming the file and the remedy, whatever is wrong with it
     """
-    metadata = _metadata(dataset_id)
-    path = _data_path(dataset_id) / "main_data.hdf5"
+    return read_minari_folder(_data_folder(dataset_id), dataset_id)
+
+
+def read_minari_folder(folder: Path, name: str) -> Recording:
+    """
+    Read a Minari dataset wherever it lies, as :func:`read_minari` does.
+
+    :param folder: with ``metadata.json``
+    :param name: of the dataset, for errors
+    """
+    metadata = _metadata(folder)
     if "action_space" not in metadata:
         raise ValueError(
-            f"the Minari dataset {dataset_id} does not tell its action space, and to build its environment to find out "
+            f"the Minari dataset {name} does not tell its action space, and to build its environment to find out "
             f"would run code of its author; {TRUST}"
         )
     if metadata.get("data_format", "hdf5") != "hdf5":
-        raise ValueError(f"the Minari dataset {dataset_id} is of another format than hdf5; {TRUST}")
-    with within(f"the action space of the Minari dataset {dataset_id} cannot be used", kind=ValueError):
+        raise ValueError(f"the Minari dataset {name} is of another format than hdf5; {TRUST}")
+    with within(f"the action space of the Minari dataset {name} cannot be used", kind=ValueError):
         action_space = _box(json.loads(metadata["action_space"]))
-    return Recording(_episodes(path, metadata.get("total_episodes")), action_space)
+    return Recording(_episodes(folder / "main_data.hdf5", metadata.get("total_episodes")), action_space)
 
 
 def _episodes(path: Path, n_episodes: Any) -> Iterator[tuple[Any, np.ndarray]]:
@@ -93,7 +103,7 @@ def load_minari(dataset_id: str) -> Any:
     :raises ImportError: without the package
     :raises ValueError: if the dataset is not there, or damaged
     """
-    _metadata(dataset_id)
+    _metadata(_data_folder(dataset_id))
     import minari
 
     with within(f"the Minari dataset {dataset_id} cannot be opened", "fetch it again", ValueError):
@@ -107,7 +117,7 @@ def named_environment(dataset_id: str) -> NamedEnvironment | None:
     :param dataset_id: its name
     :return: None if it names none
     """
-    metadata = _metadata(dataset_id)
+    metadata = _metadata(_data_folder(dataset_id))
     text = metadata.get("eval_env_spec") or metadata.get("env_spec")
     if text is None:
         return None
@@ -132,20 +142,31 @@ def _is_plain(value: Any, depth: int = 0) -> bool:
     return not isinstance(value, str) or re.fullmatch(r"[\w-]{0,40}", value) is not None
 
 
-def _data_path(dataset_id: str) -> Path:
+def check_h5py() -> None:
+    """
+    :raises ImportError: with the remedy, if the package is missing
+    """
     try:
         import h5py  # noqa: F401
+    except ImportError as error:
+        raise ImportError(_INSTALL) from error
+
+
+def _data_folder(dataset_id: str) -> Path:
+    check_h5py()
+    try:
         from minari.storage import get_dataset_path
     except ImportError as error:
-        raise ImportError("Minari datasets need the package: pip install minari h5py") from error
+        raise ImportError(_INSTALL) from error
     with within(f"{dataset_id} is no name of a Minari dataset", kind=ValueError):
-        return Path(get_dataset_path(dataset_id)) / "data"
-
-
-def _metadata(dataset_id: str) -> dict[str, Any]:
-    path = _data_path(dataset_id) / "metadata.json"
-    if not path.is_file():
+        folder = Path(get_dataset_path(dataset_id)) / "data"
+    if not (folder / "metadata.json").is_file():
         raise ValueError(f"there is no Minari dataset {dataset_id} here: minari download {dataset_id}")
+    return folder
+
+
+def _metadata(folder: Path) -> dict[str, Any]:
+    path = folder / "metadata.json"
     with within(f"{path} is damaged", "fetch the dataset again", ValueError):
         if path.stat().st_size > MAX_METADATA_BYTES:
             raise ValueError(f"it is larger than {MAX_METADATA_BYTES} bytes")

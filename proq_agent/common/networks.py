@@ -10,6 +10,7 @@ import torch as th
 from torch import nn
 
 from proq_agent.common.distributed import own_uniform
+from proq_agent.common.row_file import Rows, std_mean
 
 
 class MLP(nn.Module):
@@ -77,9 +78,9 @@ class Standardise(nn.Module):
         self.register_buffer("mean", th.zeros(dim))
         self.register_buffer("std", th.ones(dim))
 
-    def fit(self, data: th.Tensor) -> None:
+    def fit(self, data: Rows) -> None:
         """Take the statistics of ``data``; a feature that never changes is only shifted."""
-        std, mean = th.std_mean(data.double(), dim=0, correction=0)
+        std, mean = std_mean(data)
         self.mean.copy_(mean)
         self.std.copy_(th.where(std > 1e-6, std, th.ones_like(std)))
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 import zipfile
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from pathlib import Path
+from typing import IO, NamedTuple
 
 import numpy as np
 
@@ -26,28 +27,63 @@ def read_npz(path: Path, needed: Collection[str], optional: Collection[str] = ()
     with damaged, zipfile.ZipFile(path) as file:
         there = [name.removesuffix(".npy") for name in file.namelist() if name.endswith(".npy")]
         wanted = [name for name in (*needed, *optional) if name in there]
-        room = readable_bytes(path.stat().st_size)
-        for name in wanted:
-            room -= _declared_bytes(file, name)
-            if room < 0:
-                raise ValueError(
-                    f"{name} declares more numbers than a file of this size can hold (if they are all of one kind, "
-                    "write it without compression: numpy.savez)"
-                )
+        check_sizes({name: _declared_bytes(file, name) for name in wanted}, path.stat().st_size)
         arrays = {}
         for name in wanted:
             with file.open(f"{name}.npy") as member:
                 arrays[name] = np.lib.format.read_array(member, allow_pickle=False)
-    missing = [name for name in needed if name not in arrays]
+    check_names(path, there, needed)
+    return arrays
+
+
+def check_names(path: Path, there: Collection[str], needed: Collection[str]) -> None:
+    """
+    :raises ValueError: naming the file and what is not there, if something is missing
+    """
+    missing = [name for name in needed if name not in there]
     if missing:
         holds = ", ".join(sorted(there)[:20]) or "none"
         raise ValueError(f"{path} has no array {', '.join(missing)}; it holds {holds}")
-    return arrays
+
+
+def check_sizes(declared: Mapping[str, int], size: int) -> None:
+    """
+    :param declared: bytes of each array
+    :param size: of the file, in bytes
+    :raises ValueError: if so much cannot be in the file
+    """
+    room = readable_bytes(size)
+    for name, taken in declared.items():
+        room -= taken
+        if room < 0:
+            raise ValueError(
+                f"{name} declares more numbers than a file of this size can hold (if they are all of one kind, "
+                "write it without compression: numpy.savez)"
+            )
+
+
+class Header(NamedTuple):
+    """What an array declares to be."""
+
+    shape: tuple[int, ...]
+    is_fortran: bool
+    dtype: np.dtype
+
+    @property
+    def n_bytes(self) -> int:
+        """As float32 they will be used, or as they are if that is more."""
+        return math.prod(self.shape) * max(self.dtype.itemsize, 4)
+
+
+def read_header(file: IO[bytes]) -> Header:
+    """
+    :param file: an ``.npy`` from its beginning; it is left where the numbers begin
+    """
+    version = np.lib.format.read_magic(file)
+    read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+    return Header(*read(file))
 
 
 def _declared_bytes(file: zipfile.ZipFile, name: str) -> int:
     with file.open(f"{name}.npy") as member:
-        version = np.lib.format.read_magic(member)
-        read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-        shape, _, dtype = read(member)
-    return math.prod(shape) * max(dtype.itemsize, 4)  # as float32 they will be used
+        return read_header(member).n_bytes

@@ -28,6 +28,7 @@ from proq_agent.common.dataset import GoalDataset
 from proq_agent.common.named_env import make_named_env
 from proq_agent.common.normalised import warn_if_normalised
 from proq_agent.common.policy_settings import as_policy_kwargs
+from proq_agent.common.prefetch import Prefetch
 from proq_agent.common.spaces import (
     action_space_of,
     check_actions,
@@ -54,8 +55,8 @@ class OfflineAlgorithm(SavedAlgorithm):
     An environment is optional. A subclass has ``observation_space``, ``action_space`` and ``dataset`` as its last
     constructor arguments and ``MultiInputPolicy`` among its ``policy_aliases``, keeps each argument as an attribute of
     the same name, which is how they are saved, and ends its constructor with :meth:`_finish_init`. It implements
-    :meth:`train`, and what it needs of :meth:`_setup_training`, :meth:`_prepare_dataset`, :meth:`_fit` and
-    :meth:`first_useful_evaluation`.
+    :meth:`train`, and what it needs of :meth:`draw`, :meth:`_setup_training`, :meth:`_prepare_dataset`, :meth:`_fit`
+    and :meth:`first_useful_evaluation`.
 
     :param policy: name of a policy, or its class
     :param env: a goal environment, or the name of one, to take the spaces from and to evaluate in; optional
@@ -73,6 +74,7 @@ class OfflineAlgorithm(SavedAlgorithm):
     """
 
     dataset: GoalDataset | None = None
+    _prefetch: Prefetch[Any] | None = None  # of what lies on disk
     generators: ClassVar[tuple[str, ...]] = ("generator", "acting_generator")
     #: whether :meth:`train` lets networks see ``own_rows`` and losses ``whole`` batches, see ``distributed.py``
     shares_batches: ClassVar[bool] = False
@@ -224,6 +226,7 @@ class OfflineAlgorithm(SavedAlgorithm):
             if array.shape[1:] != space.shape:
                 raise ValueError(f"the dataset's {name} have shape {tuple(array.shape[1:])}, the model's {space.shape}")
         self.dataset = self._prepare_dataset(dataset).to(self.device)
+        self._prefetch = None if isinstance(self.dataset.observations, th.Tensor) else Prefetch(self.draw)
         if self.num_timesteps == 0:
             self._fit(self.dataset)
 
@@ -257,6 +260,18 @@ class OfflineAlgorithm(SavedAlgorithm):
     @abstractmethod
     def train(self) -> None:
         """One gradient update."""
+
+    def draw(self, generator: th.Generator | None) -> Any:
+        """
+        What an update reads of the dataset before it computes; a dataset on disk is read while the last one still does.
+
+        :param generator: source of randomness
+        """
+        raise NotImplementedError
+
+    def next_batch(self) -> Any:
+        """What :meth:`draw` returns, drawn with the model's generator."""
+        return self.draw(self.generator) if self._prefetch is None else self._prefetch.take(self.generator)
 
     def choose_settings(self, held_out: GoalDataset | None) -> None:
         """
@@ -294,6 +309,8 @@ class OfflineAlgorithm(SavedAlgorithm):
     def _differentiate(self, optimizer: th.optim.Optimizer, loss: th.Tensor) -> None:
         """The gradients that :meth:`_step` goes along; an update computes all of them before its first step."""
         optimizer.zero_grad(set_to_none=True)
+        if self._prefetch is not None:  # losses are known: nobody draws a number until the next update
+            self._prefetch.begin(self.generator)
         loss.backward()
         distributed.average_gradients(p for group in optimizer.param_groups for p in group["params"])
 

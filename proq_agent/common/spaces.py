@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch as th
 from gymnasium import spaces
 
 if TYPE_CHECKING:
     from proq_agent.common.dataset import GoalDataset
+    from proq_agent.common.row_file import Rows
 
 GOAL_KEYS = ("observation", "achieved_goal", "desired_goal")
 
@@ -38,7 +38,7 @@ def check_goal_spaces(observation_space: spaces.Space, action_space: spaces.Spac
 def observation_space_of(dataset: GoalDataset) -> spaces.Dict:
     """The space of a goal environment that the dataset could have come from, without bounds."""
 
-    def box(array: th.Tensor) -> spaces.Box:
+    def box(array: Rows) -> spaces.Box:
         return spaces.Box(-np.inf, np.inf, (array.shape[1],), np.float32)
 
     goal = box(dataset.achieved_goals)
@@ -47,8 +47,7 @@ def observation_space_of(dataset: GoalDataset) -> spaces.Dict:
 
 def action_space_of(dataset: GoalDataset) -> spaces.Box:
     """The range of the actions in the dataset; the last row of a trajectory has none."""
-    actions = dataset.actions.cpu().numpy()[dataset.transition_rows]
-    low, high = actions.min(axis=0), actions.max(axis=0)
+    low, high = (bound.cpu().numpy() for bound in dataset.action_bounds)
     if not (low < high).all():
         raise ValueError("an action dimension never changes in the dataset; give the action_space")
     return spaces.Box(low, high, dtype=np.float32)

@@ -112,10 +112,9 @@ class HIQL(GoalConditioned):
         """The low level: its ``predict`` heads straight for ``desired_goal``, which should be near."""
         return self.policy.low_level()
 
-    def sample(self) -> SubgoalBatch:
+    def draw(self, generator: th.Generator | None) -> SubgoalBatch:
         assert self.dataset is not None
-        batch = self.goals.sample(self.dataset, self.batch_size, self.generator)
-        return self.policy.seen(with_subgoals(batch, self.dataset, self.goals.actor, self.subgoal_steps))
+        return with_subgoals(super().draw(generator), self.dataset, self.goals.actor, self.subgoal_steps)
 
     def loss(self, batch: SubgoalBatch) -> tuple[th.Tensor, Metrics]:
         """

@@ -11,6 +11,7 @@ import numpy as np
 import torch as th
 from torch.utils.checkpoint import checkpoint
 
+from proq_agent.common.row_file import Rows
 from proq_agent.planning.hops import HopGraph
 from proq_agent.proq.losses import Metrics, barrier_loss, compliance_violation, repel_loss
 from proq_agent.proq.policies import ProQPolicy
@@ -23,7 +24,7 @@ MOST_KEYPOINTS = 400
 UNCOVERED = 0.05  # share of the states
 
 
-def place_keypoints(policy: ProQPolicy, goals: th.Tensor, generator: th.Generator | None) -> None:
+def place_keypoints(policy: ProQPolicy, goals: Rows, generator: th.Generator | None) -> None:
     """
     Put the keypoints on random states of the data, and remember the data's bounding box.
 
@@ -146,7 +147,7 @@ def drift_keypoints(policy: ProQPolicy, settings: KeypointSettings, compliance: 
 
 
 @th.no_grad()
-def settle_keypoints(policy: ProQPolicy, goals: th.Tensor, chunk: int = 1 << 16) -> None:
+def settle_keypoints(policy: ProQPolicy, goals: Rows, chunk: int = 1 << 16) -> None:
     """
     Put every keypoint on the nearest state of the data: ψ is not right everywhere, and nobody can stand in a wall.
 

@@ -21,9 +21,8 @@ def distance_per_step(policy: ProQPolicy, dataset: GoalDataset) -> float:
     :param policy: whose map it is; without the floor of its distances, which knows the scale from the beginning
     :param dataset: the same pairs every time, evenly spread over it
     """
-    starts = dataset.transition_rows
-    chosen = starts[np.linspace(0, len(starts) - 1, N_PAIRS).astype(int)]
-    rows = th.as_tensor(chosen, device=dataset.device)
+    chosen = np.linspace(0, dataset.n_transitions - 1, N_PAIRS).astype(int)
+    rows = dataset.nth_transitions(th.as_tensor(chosen, device=dataset.device))
     later = dataset.ahead(rows, STEPS)
     here, there = (policy.embedder(policy.encode(dataset.achieved_goals[index])) for index in (rows, later))
     return (policy.quasimetric(here, there).sum() / (later - rows).sum()).item()

@@ -6,12 +6,14 @@ import numpy as np
 import torch as th
 
 from proq_agent.common.dataset import GoalDataset
+from proq_agent.common.row_file import Rows
 
 MAPS = ("goals", "open goals", "observations", "places")
 
 HORIZON = 20  # steps ahead: a hop is longer, what has died away by then does not matter to a plan
 N_ROWS = 20_000
 N_FEATURES = 256
+MAX_SHUFFLED = 1 << 23  # rows whose numbers are held in memory
 # Share of where one gets in this time that the actions and the goal leave open, and the whole observation tells.
 HIDDEN_LIMIT = 0.25
 
@@ -42,11 +44,12 @@ def hidden_share(dataset: GoalDataset, seed: int = 0) -> float:
     rng = np.random.default_rng(seed)
     lengths = np.diff(dataset.trajectory_ends, prepend=-1)
     horizon = int(min(HORIZON, max(np.median(lengths) // 2, 1)))
-    last = dataset.trajectory_ends[np.searchsorted(dataset.trajectory_ends, np.arange(len(dataset)))]
-    rows = np.flatnonzero(np.arange(len(dataset)) + horizon <= last)
-    rows = rng.permutation(rows)[:N_ROWS]
-    if len(rows) < 100:
+    starts, lasting = dataset.trajectory_ends + 1 - lengths, np.maximum(lengths - horizon, 0)
+    chosen = _some_of(int(lasting.sum()), rng)  # of the rows that the horizon fits behind
+    if len(chosen) < 100:
         return 0.0
+    ends = np.cumsum(lasting)
+    rows = chosen + (starts - (ends - lasting))[np.searchsorted(ends, chosen, side="right")]
     observations, goals = (_at(rows, values) for values in (dataset.observations, dataset.achieved_goals))
     moved = (_at(rows + horizon, dataset.achieved_goals) - goals) / dataset.goal_scale.cpu().numpy()
     spread = moved.var(axis=0).sum()
@@ -58,8 +61,15 @@ def hidden_share(dataset: GoalDataset, seed: int = 0) -> float:
     return float(np.clip(unexplained[0] - unexplained[1], 0.0, 1.0))
 
 
-def _at(rows: np.ndarray, values: th.Tensor) -> np.ndarray:
+def _at(rows: np.ndarray, values: Rows) -> np.ndarray:
     return values[th.as_tensor(rows, device=values.device)].cpu().numpy().astype(np.float64)
+
+
+def _some_of(n: int, rng: np.random.Generator) -> np.ndarray:
+    """Numbers below ``n``: all in random order, or ``N_ROWS`` of them."""
+    if n <= MAX_SHUFFLED:
+        return rng.permutation(n)[:N_ROWS]
+    return rng.choice(n, N_ROWS, replace=False, shuffle=True)
 
 
 def _residual(inputs: np.ndarray, states: np.ndarray, outputs: np.ndarray, rng: np.random.Generator) -> float:

@@ -17,7 +17,7 @@ from stable_baselines3.common.type_aliases import GymEnv, Schedule
 
 from proq_agent.chance.edges import ChanceEdge, edges_from_dicts
 from proq_agent.chance.separation import separate_chance
-from proq_agent.common.dataset import HELD_OUT, GoalDataset
+from proq_agent.common.dataset import HELD_OUT, MAX_HELD_OUT, GoalDataset
 from proq_agent.common.distributed import own_rows
 from proq_agent.common.goal_sampling import GoalBatch, GoalSampling
 from proq_agent.common.offline import OfflineAlgorithm
@@ -55,6 +55,7 @@ from proq_agent.proq.trust import check_guidance, choose_planning
 from proq_agent.quasimetric.multipliers import Multipliers
 
 N_COVERED = 4096  # states that the keypoints are to be near to
+MAX_LOGGED = 1_000_000  # rows on disk that a diagnosis walks along
 _BUILDING = threading.Lock()  # a navigator; not the agent's own, so that agents can be copied and pickled
 
 
@@ -289,6 +290,15 @@ class ProQ(OfflineAlgorithm):
 
     # ---------------------------------------------------------------------------------------------------- learning
 
+    def draw(self, generator: th.Generator | None) -> GoalBatch:
+        """
+        Transitions and goals for them.
+
+        :param generator: source of randomness
+        """
+        assert self.dataset is not None
+        return self.goals.sample(self.dataset, self.batch_size, generator)
+
     def train(self) -> None:
         """One update of the paper's Algorithm 1: (A) the map, (B) the keypoints, (C) the actor."""
         assert self.dataset is not None
@@ -296,7 +306,7 @@ class ProQ(OfflineAlgorithm):
             self.policy.set_training_mode(True)
         self._navigator = None
         phase = self._phase()
-        batch = self.goals.sample(self.dataset, self.batch_size, self.generator)
+        batch = self.next_batch()
         if phase.learns_map:
             choose_on_map(self.policy, self.dataset, batch, self.goals.value, self.generator)
         if phase.learns_actor:
@@ -350,7 +360,7 @@ class ProQ(OfflineAlgorithm):
         :param held_out: trajectories that were not learned from; without any, plans stay what they are while it learns
         """
         if held_out is not None and None in (self.planning.max_hop, self.planning.reach, self.planning.direct):
-            held_out = self._on_map(held_out).to(self.device)
+            held_out = self._on_map(held_out.in_memory(MAX_HELD_OUT)).to(self.device)
             self.planning, why = choose_planning(self.policy, self._covering, self.planning, held_out)
             self._navigator = None
             if self.verbose:
@@ -523,8 +533,11 @@ class ProQ(OfflineAlgorithm):
         dataset, logged = (data and self._on_map(data) for data in (dataset, logged))
         if dataset is None and self.dataset is not None:
             dataset = self.dataset.held_out
+        logged = logged or self.dataset
+        # What is on disk may be more than memory holds.
+        dataset, logged = dataset and dataset.in_memory(MAX_HELD_OUT), logged and logged.in_memory(MAX_LOGGED)
         numbers = diagnose_keypoints(self.policy, self.planner.graph)
-        found = diagnose(self.policy, self.planner, dataset, logged or self.dataset, numbers)
+        found = diagnose(self.policy, self.planner, dataset, logged, numbers)
         if dataset is None:
             return found
         return found.with_check(check_guidance(self.policy, self.navigator, self.planning, dataset.to(self.device)))

@@ -137,7 +137,7 @@ class BenchmarkRun:
             sampled, deterministic = evaluate_both(actor, pool, tasks, self.episodes, seed=experiment.seed or 0)
         finally:
             pool.close()
-        quality = map_quality(model, MazeGeometry.of_spare_env(find_task_env(experiment.env)), dataset.achieved_goals)
+        quality = map_quality(model, MazeGeometry.of_spare_env(find_task_env(experiment.env)), dataset.some_goals())
         about = folder.read_config()  # as it was when the training began
         results = [
             Result(

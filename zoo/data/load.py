@@ -5,8 +5,6 @@ from __future__ import annotations
 import sys
 import urllib.request
 import zipfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from http.client import HTTPException
 from pathlib import Path
@@ -16,7 +14,7 @@ from tqdm import tqdm
 
 from proq_agent.common.dataset import GoalDataset
 from proq_agent.common.errors import within
-from proq_agent.common.files import atomic_file
+from proq_agent.common.files import atomic_file, locked
 from proq_agent.common.minari_files import load_minari
 from proq_agent.common.npz import read_npz
 from wrappers.make import dataset_env_ids
@@ -35,11 +33,6 @@ from zoo.data.catalogue import (
 )
 from zoo.data.fingerprint import check_sha256, record_sha256
 from zoo.data.generation import generate, save
-
-try:
-    import fcntl
-except ImportError:  # Windows: without the lock two processes may both do the work; files stay whole either way
-    fcntl = None  # type: ignore[assignment]
 
 DOWNLOAD_TIMEOUT = 5.0  # seconds without an answer; an offline machine should not wait long
 
@@ -191,7 +184,7 @@ def _obtain(dataset_id: str, train: Path, wanted: Path, source: str, seed: int, 
         if source == "download":
             raise ValueError(f"{dataset_id} cannot be downloaded; let the source be 'generate' or 'auto'")
         source = "generate"
-    with _lock(train):
+    with locked(train.with_name(f".{train.name}.lock")):
         if wanted.is_file():
             return "file"
         missing = {split: path for split in SPLITS if not (path := _split_path(train, split)).is_file()}
@@ -229,13 +222,3 @@ def _download(path: Path, progress: bool) -> None:
             if total not in (None, file.tell()) or not zipfile.is_zipfile(file.name):
                 raise OSError(f"{response.url} did not send a whole .npz file")
     record_sha256(path)
-
-
-@contextmanager
-def _lock(path: Path) -> Iterator[None]:
-    """Let one process at a time through; the lock ends with the process that holds it."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.with_name(f".{path.name}.lock").open("w") as file:
-        if fcntl is not None:
-            fcntl.flock(file, fcntl.LOCK_EX)
-        yield

@@ -80,7 +80,7 @@ class Offers:
         except ValueError as error:
             hint = f"python -m zoo.generate --env {env_id}, or start with --dataset-path FILE"
             raise ValueError(f"its data are not here: {hint}") from error
-        return dataset.achieved_goals.cpu().numpy()
+        return dataset.some_goals().cpu().numpy()
 
     def close(self) -> None:
         """Close what is open."""

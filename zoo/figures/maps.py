@@ -216,8 +216,7 @@ def draw_coverage(dataset: GoalDataset, path: str | Path, maze: MazeGeometry | N
     :param maze: its walls are drawn
     :param title: above the picture
     """
-    goals = dataset.achieved_goals.cpu().numpy()
-    goals = in_plane(goals)
+    goals = in_plane(dataset.some_goals().cpu().numpy())
     bounds = maze.bounds if maze else _around(goals)
     _, (rows, columns) = grid_points(bounds, longest=160)
     with saved_figure(path, *figure_size(bounds)) as figure:

@@ -1,0 +1,219 @@
+"""Rows of numbers on disk, indexed like a tensor: what is asked for is read, and hardly more stays in memory."""
+
+from __future__ import annotations
+
+import mmap
+import os
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from threading import Lock
+from typing import Any
+
+import numpy as np
+import torch as th
+
+from proq_agent.common.trajectory_table import Summary, longest_steps, summarise
+
+RESIDENT_BYTES = 1 << 28  # of a file that may be mapped at a time; the system's cache, which gives way, is not counted
+TOUCHED_BYTES = 1 << 16  # that the system maps around a row
+# Where rows come from a disk instead of the system's cache, many are asked for at once: disks are quick only then.
+N_READERS = 16
+SLOW, QUICK = 20e-6, 4e-6  # seconds a row from which on they are, and until when
+
+
+class MappedFile:
+    """
+    A file of float32 numbers in rows.
+
+    :param path: the file
+    :param shape: rows and numbers in each
+    :param offset: bytes before the first row
+    :raises ValueError: naming the file, if it is shorter
+    """
+
+    def __init__(self, path: Path, shape: tuple[int, int], offset: int = 0) -> None:
+        self.path, self.shape, self.offset = path, shape, offset
+        size = shape[0] * shape[1] * 4
+        self._file, self._reading = path.open("rb", buffering=0), Lock()  # also of a file that is replaced meanwhile
+        if os.fstat(self._file.fileno()).st_size < offset + size:
+            raise ValueError(f"{path} has fewer than {shape[0]} rows of {shape[1]} numbers")
+        # As if to be written, which nobody does: PyTorch has no tensors that are for reading alone.
+        self._map = mmap.mmap(self._file.fileno(), offset + size, access=mmap.ACCESS_COPY)
+        if hasattr(mmap, "MADV_RANDOM"):
+            self._map.madvise(mmap.MADV_RANDOM)
+        numbers = np.frombuffer(self._map, dtype="<f4", offset=offset, count=shape[0] * shape[1])
+        self._rows = th.from_numpy(numbers.reshape(shape))
+        self._touched = 0
+        self._pool: tuple[int, ThreadPoolExecutor] | None = None
+
+    def __reduce__(self) -> Any:
+        return MappedFile, (self.path, self.shape, self.offset)
+
+    def take(self, rows: th.Tensor, columns: slice) -> th.Tensor:
+        """
+        Copies of rows.
+
+        :param rows: ``[n]`` numbers on the CPU
+        :param columns: of each row
+        """
+        begun = time.perf_counter()
+        source = self._rows[:, columns]
+        if self._pool is None or len(rows) < 2 * N_READERS:
+            taken = source[rows]
+        else:
+            taken = th.cat(list(self._readers().map(source.__getitem__, rows.chunk(N_READERS))))
+        seconds = (time.perf_counter() - begun) / max(len(rows), 2 * N_READERS)
+        if self._pool is None and seconds > SLOW:
+            self._readers()
+        elif self._pool is not None and seconds < QUICK:
+            self._pool = None
+        self._forget(len(rows))
+        return taken
+
+    def _readers(self) -> ThreadPoolExecutor:
+        if self._pool is None or self._pool[0] != os.getpid():  # threads do not survive a fork
+            self._pool = os.getpid(), ThreadPoolExecutor(N_READERS, thread_name_prefix="rows")
+        return self._pool[1]
+
+    def _forget(self, rows: int) -> None:
+        """Unmap what was touched, now and then, so that it does not add up to the whole file."""
+        self._touched += rows
+        if self._touched * TOUCHED_BYTES > RESIDENT_BYTES:
+            self._touched = 0
+            if len(self._map) > RESIDENT_BYTES and hasattr(mmap, "MADV_DONTNEED"):
+                self._map.madvise(mmap.MADV_DONTNEED)
+
+    def read(self, first: int, rows: int) -> np.ndarray:
+        """Some rows in a sequence, past the map."""
+        taken = np.empty((rows, self.shape[1]), "<f4")
+        rest = taken.data.cast("B")
+        with self._reading:
+            self._file.seek(self.offset + first * self.shape[1] * 4)
+            while rest:
+                n = self._file.readinto(rest)
+                if not n:
+                    raise ValueError(f"{self.path} has become shorter while it was read")
+                rest = rest[n:]
+        return taken
+
+
+class RowFile:
+    """
+    Some columns of a file's rows, all of them or those of some trajectories, and their statistics.
+
+    It stands where a tensor ``[rows, features]`` does and answers, as that would, to ``shape``, ``device``, ``len``,
+    to an index of row numbers, ``split`` and ``aminmax``.
+
+    :param file: may be shared
+    :param columns: of each row
+    :param table: of its trajectories, see :mod:`proq_agent.common.trajectory_table`
+    :param lengths: rows of each trajectory in the file
+    :param trajectories: which of them are here; all by default
+    :param chosen: numbers of those features that are wanted, which the table has alone; all by default
+    :param device: where rows go that are asked for
+    """
+
+    def __init__(
+        self,
+        file: MappedFile,
+        columns: slice,
+        table: np.ndarray,
+        lengths: np.ndarray,
+        trajectories: np.ndarray | None = None,
+        chosen: Sequence[int] | None = None,
+        device: th.device | str = "cpu",
+    ) -> None:
+        self._file, self._columns, self._table, self._lengths = file, columns, table, lengths
+        self._chosen = None if chosen is None else list(chosen)
+        self._trajectories = np.ones(len(lengths), dtype=bool) if trajectories is None else trajectories
+        self.device = th.device(device)
+        # Runs of rows that follow each other in the file: where they begin here, and there.
+        kept = np.r_[False, self._trajectories, False]
+        first, last = np.flatnonzero(kept[1:] & ~kept[:-1]), np.flatnonzero(kept[:-1] & ~kept[1:])
+        borders = np.r_[0, np.cumsum(lengths)]
+        self._run_starts, self._run_lengths = borders[first], borders[last] - borders[first]
+        ends = np.cumsum(self._run_lengths)
+        self._run_ends = th.as_tensor(ends)
+        self._shifts = th.as_tensor(self._run_starts - (ends - self._run_lengths))
+        self.shape = th.Size((int(ends[-1]), table.shape[2]))
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __getitem__(self, rows: th.Tensor | np.ndarray | slice) -> th.Tensor:
+        rows = th.arange(*rows.indices(len(self))) if isinstance(rows, slice) else th.as_tensor(rows)
+        flat = rows.cpu().reshape(-1)
+        if len(flat) and (int(flat.min()) < 0 or int(flat.max()) >= len(self)):
+            raise IndexError(f"rows must lie in 0..{len(self) - 1}, got {int(flat.min())}..{int(flat.max())}")
+        if len(self._shifts) > 1 or self._run_starts[0]:
+            flat = flat + self._shifts[th.searchsorted(self._run_ends, flat, right=True)]
+        taken = self._file.take(flat, self._columns)
+        taken = taken if self._chosen is None else taken[:, self._chosen]
+        return taken.view(*rows.shape, self.shape[1]).to(self.device)
+
+    def to(self, device: th.device | str) -> RowFile:
+        """The same rows for another device; none is read."""
+        return self._with(device=th.device(device))
+
+    def only(self, trajectories: np.ndarray) -> RowFile:
+        """
+        The rows of some of these trajectories; none is read.
+
+        :param trajectories: ``[n]`` whether each is kept
+        """
+        kept = self._trajectories.copy()
+        kept[kept] = trajectories
+        return self._with(trajectories=kept)
+
+    def features(self, chosen: Sequence[int]) -> RowFile:
+        """
+        Some columns of these; no row is read.
+
+        :param chosen: their numbers
+        """
+        numbers = [number if self._chosen is None else self._chosen[number] for number in chosen]
+        return self._with(table=self._table[:, :, list(chosen)], chosen=numbers)
+
+    def _with(self, **changes: Any) -> RowFile:
+        own = {"table": self._table, "trajectories": self._trajectories, "chosen": self._chosen, "device": self.device}
+        return RowFile(self._file, self._columns, lengths=self._lengths, **own | changes)  # type: ignore[arg-type]
+
+    def split(self, size: int) -> Iterator[th.Tensor]:
+        """All rows in their order, at most ``size`` at a time."""
+        for start, length in zip(self._run_starts.tolist(), self._run_lengths.tolist(), strict=True):
+            for done in range(0, length, size):
+                rows = self._file.read(start + done, min(size, length - done))
+                rows = rows[:, self._columns] if self._chosen is None else rows[:, self._columns][:, self._chosen]
+                yield th.from_numpy(np.ascontiguousarray(rows)).to(self.device)
+
+    def summary(self) -> Summary:
+        """Statistics of these rows; none is read."""
+        return summarise(self._table, self._lengths, self._trajectories)
+
+    def aminmax(self, dim: int = 0) -> tuple[th.Tensor, th.Tensor]:
+        """As of a tensor; of the features only."""
+        summary = self.summary()
+        low, high = (th.as_tensor(bound, dtype=th.float32, device=self.device) for bound in (summary.low, summary.high))
+        return low, high
+
+    def longest_steps(self) -> np.ndarray:
+        """``[trajectories, features]``, how far apart consecutive rows of each trajectory are at most."""
+        return longest_steps(self._table)[self._trajectories]
+
+
+Rows = th.Tensor | RowFile
+
+
+def std_mean(rows: Rows) -> tuple[th.Tensor, th.Tensor]:
+    """``[features]`` each, of float64: standard deviation and mean of all rows."""
+    if isinstance(rows, th.Tensor):
+        return th.std_mean(rows.double(), dim=0, correction=0)
+    summary = rows.summary()
+    return th.as_tensor(summary.std, device=rows.device), th.as_tensor(summary.mean, device=rows.device)
+
+
+def whole(rows: Rows) -> th.Tensor:
+    """All rows as one tensor."""
+    return rows if isinstance(rows, th.Tensor) else th.cat(list(rows.split(1 << 16)))

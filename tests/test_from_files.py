@@ -400,9 +400,11 @@ def test_rows_are_indexed_as_a_tensor_is(tmp_path: Path) -> None:
     pairs = th.tensor([[3, 4], [45, 0]])
     for index in (pairs, slice(3, 9, 2), np.array([7, 7, 1]), th.empty(0, dtype=th.long)):
         assert th.equal(rows[index], tensor[index])
-    for wrong in ([-1], [46]):
-        with pytest.raises(IndexError, match=r"0\.\.45"):
-            rows[th.tensor(wrong)]
+    some = rows.only(np.arange(len(LENGTHS)) < 2)
+    assert len(some) == 14 and th.equal(some[th.tensor([13])], tensor[13:14])
+    for beyond, of in ((46, rows), (14, some)):
+        with pytest.raises(IndexError):
+            of[th.tensor([beyond])]
 
 
 def test_copies_read_the_same_rows(tmp_path: Path) -> None:
@@ -411,18 +413,17 @@ def test_copies_read_the_same_rows(tmp_path: Path) -> None:
         assert_same(other, GoalDataset(**logs(LENGTHS)))
 
 
-def test_rows_that_come_slowly_are_asked_for_all_at_once(tmp_path: Path, monkeypatch) -> None:
+def test_rows_that_come_from_a_disk_are_asked_for_all_at_once(tmp_path: Path, monkeypatch) -> None:
     arrays = logs([50] * 10)
     dataset = GoalDataset.from_files(write(tmp_path / "log", arrays, "npz"))
     memory = GoalDataset(**arrays)
-    monkeypatch.setattr(row_file, "SLOW", -1.0)  # as from a disk
-    monkeypatch.setattr(row_file, "QUICK", -1.0)
+    faults = iter(range(0, 10**9, 1000))
+    monkeypatch.setattr(row_file, "_faults", lambda: next(faults))
     assert_same(dataset, memory)
-    assert dataset.observations._file._pool is not None
-    monkeypatch.setattr(row_file, "QUICK", 1e9)
-    monkeypatch.setattr(row_file, "SLOW", 1e9)
+    assert dataset.observations._file._is_cold and dataset.observations._file._pool is not None
+    monkeypatch.setattr(row_file, "_faults", lambda: 0)
     assert_same(dataset, memory)
-    assert dataset.observations._file._pool is None
+    assert not dataset.observations._file._is_cold
 
 
 def test_what_was_touched_does_not_stay_in_memory(tmp_path: Path, monkeypatch) -> None:

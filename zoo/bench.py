@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from zoo.cli import run
 
-SECTIONS = ("quasimetric", "updates", "algorithms", "predict", "evaluation", "planning", "memory")
+SECTIONS = ("quasimetric", "updates", "algorithms", "predict", "evaluation", "planning", "files", "memory")
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -21,6 +21,9 @@ def build_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--only", nargs="+", choices=SECTIONS, default=list(SECTIONS), help="some of the sections")
     parser.add_argument("--num-threads", type=int, metavar="N", help="CPU threads for PyTorch (default: its choice)")
+    parser.add_argument(
+        "--rows", type=int, default=1_000_000, metavar="N", help="of the files that are learned from (%(default)s)"
+    )
     parser.add_argument("--quick", action="store_true", help="tiny sizes: only to see that it runs")
     return parser
 
@@ -29,7 +32,7 @@ def bench(args: argparse.Namespace) -> None:
     """What the command does."""
     from zoo.benchmarking.costs import measure
 
-    measure(args.only, args.quick)
+    measure(args.only, args.quick, args.rows)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

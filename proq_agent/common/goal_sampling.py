@@ -120,14 +120,19 @@ class GoalSampling(Settings):
         rows = dataset.random_transitions(batch_size, generator)
         actor_rows = self._draw(self.actor, dataset, rows, generator)
         value_rows = self._draw(self.value, dataset, rows, generator)
+        steps = th.stack([rows, rows + 1])
+        observations, next_observations = dataset.observations[steps]
+        goals, next_goals, value_goals, actor_goals = dataset.achieved_goals[
+            th.cat([steps, value_rows[None], actor_rows[None]])
+        ]
         return GoalBatch(
-            dataset.observations[rows],
-            dataset.observations[rows + 1],
+            observations,
+            next_observations,
             dataset.actions[rows],
-            dataset.achieved_goals[rows],
-            dataset.achieved_goals[rows + 1],
-            dataset.achieved_goals[value_rows],
-            dataset.achieved_goals[actor_rows],
+            goals,
+            next_goals,
+            value_goals,
+            actor_goals,
             rows,
             value_rows,
             actor_rows,

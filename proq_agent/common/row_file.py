@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import mmap
 import os
-import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -16,11 +15,16 @@ import torch as th
 
 from proq_agent.common.trajectory_table import Summary, longest_steps, summarise
 
+try:
+    import resource
+except ImportError:  # Windows
+    resource = None  # type: ignore[assignment]
+
 RESIDENT_BYTES = 1 << 28  # of a file that may be mapped at a time; the system's cache, which gives way, is not counted
 TOUCHED_BYTES = 1 << 16  # that the system maps around a row
 # Where rows come from a disk instead of the system's cache, many are asked for at once: disks are quick only then.
 N_READERS = 16
-SLOW, QUICK = 20e-6, 4e-6  # seconds a row from which on they are, and until when
+COLD = 0.1  # share of the rows
 
 
 class MappedFile:
@@ -47,6 +51,7 @@ class MappedFile:
         self._rows = th.from_numpy(numbers.reshape(shape))
         self._touched = 0
         self._pool: tuple[int, ThreadPoolExecutor] | None = None
+        self._is_cold = False
 
     def __reduce__(self) -> Any:
         return MappedFile, (self.path, self.shape, self.offset)
@@ -58,17 +63,13 @@ class MappedFile:
         :param rows: ``[n]`` numbers on the CPU
         :param columns: of each row
         """
-        begun = time.perf_counter()
+        faults = _faults()
         source = self._rows[:, columns]
-        if self._pool is None or len(rows) < 2 * N_READERS:
-            taken = source[rows]
-        else:
+        if self._is_cold and len(rows) > N_READERS:
             taken = th.cat(list(self._readers().map(source.__getitem__, rows.chunk(N_READERS))))
-        seconds = (time.perf_counter() - begun) / max(len(rows), 2 * N_READERS)
-        if self._pool is None and seconds > SLOW:
-            self._readers()
-        elif self._pool is not None and seconds < QUICK:
-            self._pool = None
+        else:
+            taken = source[rows]
+        self._is_cold = _faults() - faults > COLD * len(rows)
         self._forget(len(rows))
         return taken
 
@@ -97,6 +98,11 @@ class MappedFile:
                     raise ValueError(f"{self.path} has become shorter while it was read")
                 rest = rest[n:]
         return taken
+
+
+def _faults() -> int:
+    """How often this process has waited for a disk because something was not in memory."""
+    return 0 if resource is None else resource.getrusage(resource.RUSAGE_SELF).ru_majflt
 
 
 class RowFile:
@@ -145,9 +151,7 @@ class RowFile:
     def __getitem__(self, rows: th.Tensor | np.ndarray | slice) -> th.Tensor:
         rows = th.arange(*rows.indices(len(self))) if isinstance(rows, slice) else th.as_tensor(rows)
         flat = rows.cpu().reshape(-1)
-        if len(flat) and (int(flat.min()) < 0 or int(flat.max()) >= len(self)):
-            raise IndexError(f"rows must lie in 0..{len(self) - 1}, got {int(flat.min())}..{int(flat.max())}")
-        if len(self._shifts) > 1 or self._run_starts[0]:
+        if len(self) < self._file.shape[0]:
             flat = flat + self._shifts[th.searchsorted(self._run_ends, flat, right=True)]
         taken = self._file.take(flat, self._columns)
         taken = taken if self._chosen is None else taken[:, self._chosen]

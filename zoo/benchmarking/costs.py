@@ -22,6 +22,7 @@ from stable_baselines3.sac.policies import MultiInputPolicy
 
 from proq_agent.common.evaluation import TaskResults, evaluate_tasks
 from proq_agent.quasimetric.iqe import iqe
+from zoo.benchmarking.disk_costs import bench_files
 from zoo.benchmarking.planning_costs import bench_planning
 from zoo.benchmarking.timing import interleaved, ratio, shown
 from zoo.benchmarking.update_costs import Row, bench_algorithms, bench_updates, build_proq, update, walks
@@ -32,17 +33,18 @@ from zoo.runs.agents import shipped_agent
 HEADER = ("", "measured", "target")
 
 
-def measure(names: Sequence[str], quick: bool = False) -> None:
+def measure(names: Sequence[str], quick: bool = False, rows: int = 1_000_000) -> None:
     """
     Measure and print.
 
     :param names: of sections
     :param quick: tiny sizes: only to see that it runs
+    :param rows: of the files that are learned from
     """
     print(f"torch {th.__version__}, {th.get_num_threads()} threads")
     for name in names:
         title, section = SECTIONS[name]
-        print_table(title, HEADER, section(quick))
+        print_table(title, HEADER, section(quick, rows) if section is bench_files else section(quick))
 
 
 # ---- the quasimetric -----------------------------------------------------------------------------------
@@ -166,12 +168,13 @@ def bench_memory(quick: bool) -> list[Row]:
     ]
 
 
-SECTIONS: dict[str, tuple[str, Callable[[bool], list[Row]]]] = {
+SECTIONS: dict[str, tuple[str, Callable[..., list[Row]]]] = {
     "quasimetric": ("Quasimetric", bench_quasimetric),
     "updates": ("Training", bench_updates),
     "algorithms": ("The other algorithms, at OGBench's sizes", bench_algorithms),
     "predict": ("Acting", bench_predict),
     "evaluation": ("Evaluation", bench_evaluation),
     "planning": ("Planning", bench_planning),
+    "files": ("Files that do not fit into memory", bench_files),
     "memory": ("Memory", bench_memory),
 }

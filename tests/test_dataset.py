@@ -199,3 +199,20 @@ def test_minari_dataset_is_read_back(tmp_path, monkeypatch):
         dataset = GoalDataset.from_minari(source)
         assert dataset.n_trajectories == 2 and dataset.n_transitions == sum(lengths)
         assert dataset.observations.shape[1] == 4 and dataset.achieved_goals.shape[1] == 2
+
+
+def test_a_dataset_stays_where_it_is_when_a_model_takes_it_elsewhere(tmp_path):
+    memory = numbered([4, 5, 6])
+    ends = np.isin(np.arange(15), memory.trajectory_ends)
+    np.savez(tmp_path / "log.npz", observations=memory.observations, actions=memory.actions, terminals=ends)
+    for dataset in (memory, GoalDataset.from_files(tmp_path / "log.npz")):
+        dataset = dataset.split(0.3)
+        moved = dataset.to("meta")
+        assert dataset.to("cpu") is dataset and moved.to("meta") is moved
+        for own, device in ((dataset, "cpu"), (moved, "meta")):
+            of = own.device, own.observations.device, own.actions.device, own.goal_scale.device
+            assert {str(each) for each in of} == {device}
+            assert own.random_rows(2).device.type == own.random_transitions(2).device.type == device
+        assert moved.achieved_goals is moved.observations
+        assert dataset.held_out is not None and dataset.held_out.device.type == "cpu"
+        assert GoalSampling().sample(dataset, 8).observations.device.type == "cpu"

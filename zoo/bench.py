@@ -22,7 +22,11 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument("--only", nargs="+", choices=SECTIONS, default=list(SECTIONS), help="some of the sections")
     parser.add_argument("--num-threads", type=int, metavar="N", help="CPU threads for PyTorch (default: its choice)")
     parser.add_argument(
-        "--rows", type=int, default=1_000_000, metavar="N", help="of the files that are learned from (%(default)s)"
+        "--rows",
+        type=int,
+        default=1_000_000,
+        metavar="N",
+        help="of the files that are learned from (default: %(default)s)",
     )
     parser.add_argument("--quick", action="store_true", help="tiny sizes: only to see that it runs")
     return parser

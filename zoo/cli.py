@@ -315,7 +315,11 @@ def add_dataset_arguments(parser: argparse.ArgumentParser, trust: bool = True) -
         help=f"folder of the dataset files (default: {DEFAULT_DATASET_DIR}, OGBench's own)",
     )
     group.add_argument(
-        "--dataset-path", type=Path, metavar="FILE", help="use this .npz instead of the dataset named by --env"
+        "--dataset-path",
+        type=Path,
+        metavar="FILE",
+        help="use this .npz instead of the dataset named by --env; a folder, a pattern in quotes ('logs/*.parquet') or "
+        "a Parquet file stays on disk, with a cache beside it or in --dataset-dir",
     )
     group.add_argument(
         "--dataset-source",

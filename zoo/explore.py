@@ -30,7 +30,7 @@ def build_parser() -> argparse.ArgumentParser:
     )
     group = parser.add_argument_group("dataset", "Where the data lie, to show them on the map; nothing is downloaded.")
     group.add_argument("--dataset-dir", type=Path, metavar="DIR", help="folder of the dataset files")
-    group.add_argument("--dataset-path", type=Path, metavar="FILE", help="this .npz")
+    group.add_argument("--dataset-path", type=Path, metavar="FILE", help="this .npz, or files on disk")
     group = parser.add_argument_group("server")
     group.add_argument(
         "--host", default="127.0.0.1", help="address to bind to; 0.0.0.0 lets others in (default: %(default)s)"

@@ -6,6 +6,7 @@ import sys
 import urllib.request
 import zipfile
 from dataclasses import dataclass
+from glob import has_magic
 from http.client import HTTPException
 from pathlib import Path
 
@@ -44,9 +45,9 @@ class DatasetInfo:
 
     :param id: the dataset's id
     :param source: ``file`` (found on disk), ``download`` (fetched now from OGBench's server), ``generated`` (made by
-        :mod:`zoo.data.generation`, now or earlier) or ``minari``
-    :param path: the file, if it is one
-    :param sha256: hash of that file
+        :mod:`zoo.data.generation`, now or earlier), ``minari``, or ``disk`` (many files, which stay there)
+    :param path: the file, if it is one, or the files
+    :param sha256: hash of that file, or of the rows of the files
     :param seed: the generator's seed, if it was generated
     :param transitions: number of transitions
     """
@@ -85,9 +86,11 @@ def load(
     :param dataset_id: an OGBench dataset id, another of :data:`~zoo.data.catalogue.WORLDS`
         (``PointMaze_Large-v3``), ``maze:<file with a layout>``, ``minari:<id of a Minari dataset>``, or any name with
         ``dataset_path``
-    :param dataset_dir: folder of the files, OGBench's own (``~/.ogbench/data``) by default
+    :param dataset_dir: folder of the files, OGBench's own (``~/.ogbench/data``) by default; of the cache, if rows of
+        ``dataset_path`` stay on disk
     :param source: ``file``, ``download`` or ``generate`` insists on one way; ``auto`` tries them in this order
-    :param dataset_path: read this ``.npz`` (or its ``-val.npz``) and look no further
+    :param dataset_path: read this ``.npz`` (or its ``-val.npz``) and look no further; a folder, a pattern or a Parquet
+        file is learned from on disk, see :meth:`~proq_agent.GoalDataset.from_files`
     :param device: where the dataset's tensors live
     :param seed: seed for a dataset that has to be generated
     :param progress: say what takes time, with a progress bar
@@ -106,6 +109,10 @@ def load(
         dataset = GoalDataset.from_minari(load_minari(name) if trust_dataset else name, device=device)
         return dataset, DatasetInfo(dataset_id, "minari", None, None, None, dataset.n_transitions)
 
+    if dataset_path is not None and not _is_one_npz(Path(dataset_path).expanduser()):
+        if split != "train":
+            raise ValueError(f"{dataset_path}: files that are learned from on disk have no split {split!r}")
+        return _on_disk(dataset_id, Path(dataset_path).expanduser(), dataset_dir, device, progress)
     if dataset_path is None:
         train = train_path(Path(dataset_dir or DEFAULT_DATASET_DIR), dataset_id)
     else:
@@ -132,6 +139,21 @@ def load(
         seed=provenance.seed if provenance else None,
         transitions=dataset.n_transitions,
     )
+    return dataset, info
+
+
+def _is_one_npz(path: Path) -> bool:
+    return (path.is_file() and path.suffix != ".parquet") or not (path.exists() or has_magic(str(path)))
+
+
+def _on_disk(
+    dataset_id: str, path: Path, cache: str | Path | None, device: th.device | str, progress: bool
+) -> tuple[GoalDataset, DatasetInfo]:
+    """Many files, or one that is not for memory: rows stay on disk."""
+    world = find_world(dataset_id)
+    goal = world.goal if world else None
+    dataset = GoalDataset.from_files(path, goal=goal, device=device, cache=cache, progress=progress)
+    info = DatasetInfo(dataset_id, "disk", str(path), dataset.fingerprint, None, dataset.n_transitions)
     return dataset, info
 
 

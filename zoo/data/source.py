@@ -15,8 +15,8 @@ class DataSource:
     """
     The choices that :func:`zoo.data.load.load` offers.
 
-    :param folder: of the dataset files; None for OGBench's own
-    :param path: one file, whatever the dataset's name
+    :param folder: of the dataset files; None for OGBench's own. Of the cache, if ``path`` is learned from on disk
+    :param path: one file, whatever the dataset's name; or a folder or a pattern of many, which stay on disk
     :param source: ``auto``, ``file``, ``download`` or ``generate``
     :param seed: generate the dataset with this seed, in a folder of its own within ``folder``; None for the one there
     :param trust_dataset: build what a Minari dataset describes, see :func:`zoo.data.tasks.make_task_env`

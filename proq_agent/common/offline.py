@@ -386,13 +386,14 @@ class OfflineAlgorithm(SavedAlgorithm):
             instead = f"make it a multiple of {n}, or start another number of them"
             raise ValueError(f"batch_size {self.batch_size} cannot be shared by {n} processes; {instead}")
         assert self.dataset is not None
-        data = [distributed.checksum(array) for array in (self.dataset.observations, self.dataset.actions)]
+        rows = (self.dataset.observations, self.dataset.actions)
+        data = [distributed.checksum(array) for array in rows if isinstance(array, th.Tensor)]
         distributed.check_same(
             algorithm=type(self).__name__,
             seed=self.seed,
             batch_size=self.batch_size,
             num_timesteps=self.num_timesteps,
-            dataset=tuple(data),
+            dataset=self.dataset.fingerprint or tuple(data),
         )
 
     def _setup_learn(

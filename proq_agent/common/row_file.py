@@ -182,7 +182,7 @@ class RowFile:
 
     def _with(self, **changes: Any) -> RowFile:
         own = {"table": self._table, "trajectories": self._trajectories, "chosen": self._chosen, "device": self.device}
-        return RowFile(self._file, self._columns, lengths=self._lengths, **own | changes)  # type: ignore[arg-type]
+        return RowFile(self._file, self._columns, lengths=self._lengths, **own | changes)
 
     def split(self, size: int) -> Iterator[th.Tensor]:
         """All rows in their order, at most ``size`` at a time."""

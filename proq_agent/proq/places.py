@@ -6,9 +6,11 @@ import numpy as np
 
 from proq_agent.chance.jumps import find_jumps, periods, unwrapped_change
 from proq_agent.common.dataset import GoalDataset
+from proq_agent.common.row_file import whole
 
 # A coordinate that is crossed in less than this share of the time that the slowest takes needs no plan.
 LEAST_SHARE = 0.25
+MAX_ROWS = 1_000_000  # of a dataset on disk
 
 
 def crossing_times(dataset: GoalDataset) -> np.ndarray:
@@ -21,7 +23,8 @@ def crossing_times(dataset: GoalDataset) -> np.ndarray:
     :param dataset: jumps, as through a portal, are no steps
     :return: ``[goal_dim]``, 0 for a coordinate that never changes
     """
-    goals = dataset.achieved_goals.cpu().numpy().astype(np.float64)
+    dataset = dataset.in_memory(MAX_ROWS)
+    goals = whole(dataset.achieved_goals).cpu().numpy().astype(np.float64)
     starts = dataset.transition_rows
     here, there = goals[starts], goals[starts + 1]
     change = np.abs(unwrapped_change(here, there, periods(here, there)))

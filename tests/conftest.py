@@ -1,6 +1,10 @@
 from __future__ import annotations
 
 import os
+
+os.environ.setdefault("TRITON_INTERPRET", "1")  # read when Triton is imported, which PyTorch may do at any time
+
+# ruff: noqa: E402
 from pathlib import Path
 from typing import Any
 

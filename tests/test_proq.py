@@ -448,7 +448,7 @@ def test_a_whole_update_needs_nothing_from_the_host(tiny, walks):
     ("preset", "update", "most"), [("tuned", 1, 310), ("tuned", 0, 485), ("tuned", 7000, 180), ("paper", 0, 595)]
 )
 def test_an_update_launches_no_more_kernels_than_it_did(walks, monkeypatch, preset, update, most):
-    hyperparams, _ = load_hyperparams("default", preset)
+    hyperparams, _ = load_hyperparams("pointmaze-giant-stitch-v0", preset)
     hyperparams["keypoints"] |= {"start": 0}
     model = ProQ(**hyperparams | {"stochastic": "ignore"}, seed=0, device="meta", dataset=walks)
     model.num_timesteps, model._total_timesteps = update, 10_000

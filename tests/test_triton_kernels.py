@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import os
-
 import pytest
 import torch as th
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 DEVICE = "cuda" if th.cuda.is_available() else "cpu"
-if DEVICE == "cpu":
-    os.environ["TRITON_INTERPRET"] = "1"  # read when Triton is imported
 pytest.importorskip("triton", reason="Triton is not installed")
 
 from proq_agent.quasimetric import max_mean  # noqa: E402

@@ -87,9 +87,9 @@ def walk(
             points: list[np.ndarray] = []
             happened: list[str] = []
             while not done and len(points) < per_frame:
-                version = navigator.planner.version
+                known = 0 if progress is None else progress[-1].size
                 decision, progress = navigator.decide(here[None], goal[None], progress)
-                if navigator.planner.version != version:
+                if progress is not None and progress[-1].size > known:  # places where it was stuck
                     happened.append(f"Step {steps}: it got no closer and looks for another way.")
                 row = observation["observation"][None]
                 action = navigator.act(row, decision, options.deterministic, generator)[0]
@@ -101,7 +101,7 @@ def walk(
                 if jump := describe_jump(agent.model.chance_edges, before, here):
                     happened.append(f"Step {steps}: {jump}.")
                 done = success or terminated or truncated or steps >= MAX_STEPS
-            plan = navigator.plan(here, goal)
+            plan, _ = navigator.follow(here, goal, progress)
             yield {"kind": "frame", "steps": steps, "points": points, "plan": plan.points, "happened": happened}
             if not done:
                 time.sleep(max(0.0, begun + steps / options.rate - time.monotonic()))

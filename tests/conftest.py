@@ -4,7 +4,6 @@ import os
 
 os.environ.setdefault("TRITON_INTERPRET", "1")  # read when Triton is imported, which PyTorch may do at any time
 
-# ruff: noqa: E402, I001
 from pathlib import Path
 from typing import Any
 

@@ -120,3 +120,12 @@ def test_held_out_actions_are_likelier_with_their_goal_than_with_any(trained):
     assert (told.direct > told.random + 0.1).all()
     assert told.loss <= MAX_LOSS
     assert th.isfinite(th.tensor(told.planned)).all()
+
+
+def test_the_keypoints_of_an_agent_that_does_not_use_them_are_judged_all_the_same(trained):
+    found = []
+    for direct in (False, True):
+        trained.set_planning(max_hop=6.0, reach=1.0, direct=direct)
+        diagnosis = trained.diagnose()
+        found.append([diagnosis[name] for name in ("routes", "coverage", "shortcuts")])
+    assert found[0] == found[1] and found[0][1] > 0.5

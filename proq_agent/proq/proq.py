@@ -536,8 +536,11 @@ class ProQ(OfflineAlgorithm):
         logged = logged or self.dataset
         # What is on disk may be more than memory holds.
         dataset, logged = dataset and dataset.in_memory(MAX_HELD_OUT), logged and logged.in_memory(MAX_LOGGED)
-        numbers = diagnose_keypoints(self.policy, self.planner.graph)
-        found = diagnose(self.policy, self.planner, dataset, logged, numbers)
+        planner = self.planner
+        if self.planning.direct:  # the keypoints are judged by the plans that would be made with them
+            planner = self.navigator.replanned(replace(self.planning.known(), direct=False)).planner
+        numbers = diagnose_keypoints(self.policy, planner.graph)
+        found = diagnose(self.policy, planner, dataset, logged, numbers)
         if dataset is None:
             return found
         return found.with_check(check_guidance(self.policy, self.navigator, self.planning, dataset.to(self.device)))

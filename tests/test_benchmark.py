@@ -119,7 +119,7 @@ def test_the_identity_of_a_run_covers_what_its_results_depend_on(
     for other in (one_run("--variant", "a", "temperature:3.0"), one_run("-n", 7), one_run("--seeds", 2)):
         assert other.settings != run.settings and other.training != run.training
     # A default that is spelt out is no other setting, and one that changes is.
-    default = one_run("--variant", "a", "keypoints.repel_range:100.0")
+    default = one_run("--variant", "a", "keypoints.repel_strength:100.0")
     assert default.settings == run.settings
     monkeypatch.setattr("zoo.benchmarking.run.code_version", lambda: "other")
     assert one_run().settings != run.settings and one_run().training != run.training

@@ -65,10 +65,12 @@ def test_what_is_given_stays():
 
 def test_an_agent_chooses_says_and_keeps_what_its_data_tell(tmp_path, capsys):
     chosen, why = choose_distance(DistanceSettings(**LEFT_TO_DATA), GoalDataset(**tiny_arrays()).split(0.1, 0))
-    model = tiny_model(distance=LEFT_TO_DATA, held_out=0.1, verbose=1)
+    model = tiny_model(distance=LEFT_TO_DATA, keypoints={"repel_range": None}, held_out=0.1, verbose=1)
     assert model.distance == chosen and why in capsys.readouterr().out
+    assert model.keypoints.repel_range == chosen.far_focus
     model.learn(2)
     model.save(tmp_path / "agent.zip")
     loaded = ProQ.load(tmp_path / "agent.zip")
     loaded.set_dataset(GoalDataset(**tiny_arrays(seed=1)))  # other data do not change what was learned with
     assert loaded.distance == chosen
+    assert loaded.keypoints.repel_range == chosen.far_focus

@@ -59,6 +59,7 @@ def keypoint_objective(
     :param settings: of repulsion and barrier
     :param compliance: δ; ψ should be 1 - δ on average
     """
+    assert settings.repel_range is not None  # chosen once the data are known
     latents = policy.encode_standard(points)
     embeddings = policy.embedder(latents)
     logits = policy.classify(latents, points)

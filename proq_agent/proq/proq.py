@@ -280,6 +280,9 @@ class ProQ(OfflineAlgorithm):
             self.distance, why = choose_distance(self.distance, dataset)
             if self.verbose:
                 print(why)
+        if self.keypoints.repel_range is None:
+            farthest = min(self.distance.far_focus, self.distance.far_offset)
+            self.keypoints = replace(self.keypoints, repel_range=farthest)
         if self.policy.standardise:
             self.policy.observation_scaler.fit(dataset.observations)
             self.policy.goal_scaler.fit(dataset.achieved_goals)

@@ -80,7 +80,8 @@ class KeypointSettings(Settings):
     :param freq: they move every so many updates
     :param learning_rate: of their positions, in standardised coordinates
     :param repel_strength: weight of their repulsion
-    :param repel_range: distance beyond which they do not feel each other
+    :param repel_range: distance beyond which they do not feel each other; None for that at which pairs count half in
+        the push apart, see :class:`DistanceSettings`: whoever feels all others is pressed to the rims
     :param bounded: keep them within the bounding box of the data; the paper has the barrier alone
     :param barrier: hold them where the data is; without it they drift, as the paper's ablation shows
     """
@@ -90,15 +91,18 @@ class KeypointSettings(Settings):
     freq: int = 1
     learning_rate: float = 3e-4
     repel_strength: float = 100.0
-    repel_range: float = 100.0
+    repel_range: float | None = 100.0
     bounded: bool = True
     barrier: bool = True
 
     def check(self) -> None:
         self.require(self.n is None or 1 <= self.n <= MAX_KEYPOINTS, "n", f"be 1 to {MAX_KEYPOINTS}, or None")
         self.require(self.freq >= 1, "freq", "be at least 1")
-        for name in ("start", "repel_strength", "repel_range"):
+        for name in ("start", "repel_strength"):
             self.require(0 <= getattr(self, name) < math.inf, name, "be 0 or more")
+        self.require(
+            self.repel_range is None or 0 <= self.repel_range < math.inf, "repel_range", "be 0 or more, or None"
+        )
         self.require(0 < self.learning_rate < math.inf, "learning_rate", "be positive")
 
     def first_update(self, map_updates: int) -> int:

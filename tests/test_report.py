@@ -16,6 +16,7 @@ from zoo.benchmarking.report import (
     PAPER,
     ablation_table,
     bootstrap_interval,
+    comparison_table,
     draw_success,
     interval,
     success_table,
@@ -82,6 +83,16 @@ def test_the_table_has_mean_and_interval_beside_the_paper() -> None:
     assert rows[0]["sampled"] == "100.0 [92.9, 100.0]"  # also of one seed, of 50 episodes
     assert rows[3]["paper: proq"] == "-"
     assert "generated with seed 0" in table and "Some, CPU, 2 cores" in table and "seeds 100, 200" in table
+
+
+def test_algorithms_stand_side_by_side_with_what_is_published() -> None:
+    runs = [run_of([1.0, 0.5], seed=100), run_of([0.5, 0.5], seed=200), run_of([0.25], algo="gcbc")]
+    runs += [run_of([0.75], algo="gcbc", variant="keypoints"), run_of([1.0], algo="qrl", dataset="mine-v0")]
+    giant, guided, mine = cells(comparison_table(grouped(runs)))
+    assert list(giant) == ["dataset", "variant", "proq", "gcbc", "qrl"]
+    assert (giant["proq"], giant["gcbc"], giant["qrl"]) == ("62 / 50 (99)", "25 / 50 (0)", "")
+    assert (guided["variant"], guided["proq"], guided["gcbc"]) == ("keypoints", "", "75 / 50")
+    assert (mine["dataset"], mine["qrl"]) == ("mine-v0", "100 / 50")
 
 
 def test_the_ablation_table_has_a_row_a_variant() -> None:
@@ -161,9 +172,10 @@ def test_a_report_is_rendered_from_the_files_alone(tmp_path: Path) -> None:
     for seed in (100, 200):
         write_results(tmp_path / "proq" / "runs" / f"{seed}.csv", run_of([1.0, 0.5], seed=seed))
     write_results(tmp_path / "gcbc" / "runs" / "mine.csv", run_of([0.5], dataset="mine-v0", algo="gcbc"))
-    table, png, pdf = write_report(tmp_path)
+    table, comparison, png, pdf = write_report(tmp_path)
+    assert "gcbc" in comparison.read_text().splitlines()[0]
     assert len(cells(table.read_text())) == 2
     assert png.read_bytes()[:4] == b"\x89PNG" and pdf.read_bytes()[:4] == b"%PDF"
-    before = table.read_bytes(), png.read_bytes(), pdf.read_bytes()
+    before = tuple(path.read_bytes() for path in (table, comparison, png, pdf))
     assert tuple(path.read_bytes() for path in write_report(tmp_path)) == before
     assert write_report(tmp_path, ablation=True)[0] == tmp_path / "ablation.md"

@@ -4,25 +4,31 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from statistics import NormalDist
+from typing import Any
 
 import numpy as np
 
 from proq_agent.common.files import atomic_file
 from zoo.benchmarking.results import DEFAULT_VARIANT, Group, grouped, read_results
+from zoo.registry import DEFAULT_ALGO
 
 # Success in percent of each algorithm, mean and standard deviation over seeds, as published.
-PAPER: dict[str, dict[str, tuple[int, int]]] = {
-    "pointmaze-medium-navigate-v0": {"proq": (100, 0), "qrl": (82, 5), "hiql": (79, 5)},
-    "pointmaze-large-navigate-v0": {"proq": (99, 1), "qrl": (86, 9), "hiql": (58, 5)},
-    "pointmaze-giant-navigate-v0": {"proq": (92, 3), "qrl": (68, 7), "hiql": (46, 9)},
-    "pointmaze-teleport-navigate-v0": {"proq": (43, 0), "qrl": (4, 4), "hiql": (18, 4)},
-    "pointmaze-medium-stitch-v0": {"proq": (99, 1), "qrl": (80, 12), "hiql": (74, 6)},
-    "pointmaze-large-stitch-v0": {"proq": (99, 1), "qrl": (84, 15), "hiql": (13, 6)},
-    "pointmaze-giant-stitch-v0": {"proq": (99, 1), "qrl": (50, 8), "hiql": (0, 0)},
-    "pointmaze-teleport-stitch-v0": {"proq": (35, 7), "qrl": (9, 5), "hiql": (34, 4)},
+_METHODS = ("gcbc", "gcivl", "gciql", "qrl", "crl", "hiql", "proq")
+_PUBLISHED = {
+    "pointmaze-medium-navigate-v0": ((9, 6), (63, 6), (53, 8), (82, 5), (29, 7), (79, 5), (100, 0)),
+    "pointmaze-large-navigate-v0": ((29, 6), (45, 5), (34, 3), (86, 9), (39, 7), (58, 5), (99, 1)),
+    "pointmaze-giant-navigate-v0": ((1, 2), (0, 0), (0, 0), (68, 7), (27, 10), (46, 9), (92, 3)),
+    "pointmaze-teleport-navigate-v0": ((25, 3), (45, 3), (24, 7), (4, 4), (24, 6), (18, 4), (43, 0)),
+    "pointmaze-medium-stitch-v0": ((23, 18), (70, 14), (21, 9), (80, 12), (0, 1), (74, 6), (99, 1)),
+    "pointmaze-large-stitch-v0": ((7, 5), (12, 6), (31, 2), (84, 15), (0, 0), (13, 6), (99, 1)),
+    "pointmaze-giant-stitch-v0": ((0, 0), (0, 0), (0, 0), (50, 8), (0, 0), (0, 0), (99, 1)),
+    "pointmaze-teleport-stitch-v0": ((31, 9), (44, 2), (25, 3), (9, 5), (4, 3), (34, 4), (35, 7)),
 }
+PAPER = {dataset: dict(zip(_METHODS, found, strict=True)) for dataset, found in _PUBLISHED.items()}
+WAYS = ("sampled", "deterministic")
 CONFIDENCE = 0.95
 N_RESAMPLES, RESAMPLING_SEED = 2000, 0  # of the bootstrap; a report is the same whenever it is rendered
 INTERVAL = (
@@ -58,6 +64,31 @@ def success_table(groups: Sequence[Group]) -> str:
     return f"{_markdown(columns, groups)}\n{_notes(groups, paper, steps, minutes, iou)}"
 
 
+def comparison_table(groups: Sequence[Group]) -> str:
+    """Markdown: a row a dataset and variant, a column an algorithm, with the published number in brackets."""
+    found = {(group.dataset, group.variant, group.algo): group for group in groups}
+
+    def cell(algo: str, row: tuple[str, str]) -> str:
+        dataset, variant = row
+        group = found.get((dataset, variant, algo))
+        if group is None:
+            return ""
+        rates = " / ".join(f"{100 * group.over_tasks(f'success_{way}').mean():.0f}" for way in WAYS)
+        published = PAPER.get(dataset, {}).get(algo) if variant == DEFAULT_VARIANT else None
+        return rates if published is None else f"{rates} ({published[0]})"
+
+    columns: dict[str, Callable[[tuple[str, str]], str]] = {
+        "dataset": lambda row: row[0],
+        "variant": lambda row: row[1],
+    }
+    for algo in sorted({group.algo for group in groups}, key=lambda algo: (algo != DEFAULT_ALGO, algo)):
+        columns[algo] = partial(cell, algo)
+    rows = list(dict.fromkeys((group.dataset, group.variant) for group in groups))
+    published = "what the paper and OGBench publish, of a million updates"
+    ways = f"Each cell is {' / '.join(WAYS)}."
+    return f"{_markdown(columns, rows)}\n{_notes(groups, ways, brackets=published)}"
+
+
 def ablation_table(groups: Sequence[Group]) -> str:
     """Markdown: a row a variant, with how true its map is."""
     columns: dict[str, Callable[[Group], str]] = {
@@ -75,8 +106,8 @@ def ablation_table(groups: Sequence[Group]) -> str:
     return f"{_markdown(columns, groups)}\n{_notes(groups)}"
 
 
-def _markdown(columns: Mapping[str, Callable[[Group], str]], groups: Sequence[Group]) -> str:
-    lines = [list(columns), ["---"] * len(columns), *([cell(group) for cell in columns.values()] for group in groups)]
+def _markdown(columns: Mapping[str, Callable[[Any], str]], rows: Sequence[Any]) -> str:
+    lines = [list(columns), ["---"] * len(columns), *([cell(row) for cell in columns.values()] for row in rows)]
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
@@ -97,7 +128,7 @@ def _distinct(values: Iterable[object], separator: str = ", ") -> str:
     return separator.join(sorted({str(value) for value in values}))
 
 
-def _notes(groups: Sequence[Group], *more: str) -> str:
+def _notes(groups: Sequence[Group], *more: str, brackets: str = INTERVAL) -> str:
     """What the numbers are, and where they were measured; each row's CSV has its own command, commit and versions."""
     rows = [row for group in groups for run in group.runs for row in run]
     sources = _distinct(
@@ -107,7 +138,7 @@ def _notes(groups: Sequence[Group], *more: str) -> str:
     over_seeds = f"mean over seeds {seeds}" if "," in seeds else f"seed {seeds}"
     measured = (
         f"Success in percent of {_distinct(r.episodes for r in rows)} episodes a task, {over_seeds}; final agent.",
-        f"In brackets {INTERVAL}.",
+        f"In brackets {brackets}.",
         "*Sampled* actions as in the paper's Algorithm 2, *deterministic* ones as in OGBench's protocol.",
         *more,
     )
@@ -214,10 +245,13 @@ def write_report(folder: Path, ablation: bool = False) -> list[Path]:
     if not paths:
         raise ValueError(f"there are no results in {folder}/<algo>/runs; run the benchmark first")
     groups = grouped(read_results(path) for path in paths)
-    table = folder / ("ablation.md" if ablation else "table.md")
-    with atomic_file(table) as file:
-        file.write((ablation_table if ablation else success_table)(groups).encode())
+    tables = {"ablation.md": ablation_table} if ablation else {"table.md": success_table}
+    if len({group.algo for group in groups}) > 1:
+        tables["comparison.md"] = comparison_table
+    for name, table in tables.items():
+        with atomic_file(folder / name) as file:
+            file.write(table(groups).encode())
     figures = [folder / "success.png", folder / "success.pdf"]
     for figure in figures:
         draw_success(groups, figure)
-    return [table, *figures]
+    return [*(folder / name for name in tables), *figures]

@@ -111,7 +111,7 @@ def changed_json(draw: st.DrawFn, text: str | bytes) -> Any:
     for _ in range(draw(st.integers(1, 3))):
         *path, key = draw(st.sampled_from(_places(str(text, "utf-8") if isinstance(text, bytes) else text)[1:]))
         owner = value
-        with contextlib.suppress(KeyError, IndexError, TypeError):  # gone since the last change
+        with contextlib.suppress(KeyError, IndexError, TypeError, AttributeError):  # gone since the last change
             for step in path:
                 owner = owner[step]
             way = draw(st.sampled_from(["replace", "replace", "remove", "add"]))

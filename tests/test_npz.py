@@ -108,3 +108,9 @@ def test_only_what_is_asked_for_is_read(tmp_path: Path) -> None:
     assert set(read_npz(path, ("a",), ("c",))) == {"a"}
     with pytest.raises(ValueError, match=r"set\.npz has no array c; it holds a, b"):
         read_npz(path, ("a", "c"))
+
+
+def test_names_of_arrays_are_told_in_one_line_that_a_terminal_only_shows(tmp_path: Path) -> None:
+    path = write(tmp_path / "set.npz", **{"a\nb": npy(), "\x1b[2Jc": npy()})
+    with pytest.raises(ValueError, match=r"it holds \\x1b\[2Jc, a b$"):
+        read_npz(path, ("d",))

@@ -23,7 +23,7 @@ from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any
 
-from proq_agent.common.errors import Interrupted, ProcessLost, started_together
+from proq_agent.common.errors import Interrupted, ProcessLost, one_line, started_together
 from zoo.data.catalogue import DEFAULT_DATASET_DIR, SOURCES
 from zoo.registry import ALGOS, DEFAULT_ALGO, PRESETS
 
@@ -82,7 +82,7 @@ def run(
             raise
         if getattr(args, "verbose", 0) >= 2:
             traceback.print_exc()
-        message = " ".join(str(error).split())[:MAX_MESSAGE] or type(error).__name__
+        message = one_line(error, MAX_MESSAGE) or type(error).__name__
         _say(f"{parser.prog}: error: {message}", "lost" if isinstance(error, ProcessLost) and error.agent else "end")
         return 1
     return 0

@@ -11,6 +11,8 @@ from typing import Any
 
 import yaml
 
+from proq_agent.common.errors import one_line
+
 MAX_CHARACTERS = 200_000  # some hundred times a file of hyperparameters
 MAX_VALUES = 20_000
 MAX_DEPTH = 50
@@ -49,7 +51,7 @@ def construct(node: yaml.Node | None, where: str) -> Any:
 
 
 def _invalid(where: str, error: Exception) -> ValueError:
-    return ValueError(f"{where} is not valid YAML: {' '.join(str(error).split())}")
+    return ValueError(f"{where} is not valid YAML: {one_line(error)}")
 
 
 def read_yaml(path: Path) -> Any:

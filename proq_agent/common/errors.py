@@ -50,6 +50,17 @@ def check_names(given: Mapping[str, Any], known: Iterable[str]) -> None:
         raise CheckpointError(f"missing or unknown: {', '.join(wrong)[:200]}")
 
 
+def one_line(said: object, limit: int = MAX_MESSAGE) -> str:
+    """
+    A message as one line without control characters: what it quotes of a file may be meant for the terminal.
+
+    :param said: an error, or names from a file
+    :param limit: of its length, in characters
+    """
+    line = " ".join(str(said).split())[:limit]
+    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in line)
+
+
 @contextmanager
 def within(where: str, remedy: str = "", kind: type[ValueError] = CheckpointError) -> Iterator[None]:
     """
@@ -63,7 +74,7 @@ def within(where: str, remedy: str = "", kind: type[ValueError] = CheckpointErro
     try:
         yield
     except Exception as error:  # a stranger's file may have any shape
-        message = " ".join(str(error).split())[:MAX_MESSAGE] or type(error).__name__
+        message = one_line(error) or type(error).__name__
         if isinstance(error, kind) and message.startswith(where):
             raise
         raise kind(f"{where}: {message}{remedy and f'; {remedy}'}") from error

@@ -10,7 +10,7 @@ from typing import IO, NamedTuple
 
 import numpy as np
 
-from proq_agent.common.errors import within
+from proq_agent.common.errors import one_line, within
 from proq_agent.common.files import readable_bytes
 
 
@@ -42,7 +42,7 @@ def check_names(path: Path, there: Collection[str], needed: Collection[str]) -> 
     """
     missing = [name for name in needed if name not in there]
     if missing:
-        holds = ", ".join(sorted(there)[:20]) or "none"
+        holds = one_line(", ".join(sorted(there)[:20])) or "none"
         raise ValueError(f"{path} has no array {', '.join(missing)}; it holds {holds}")
 
 

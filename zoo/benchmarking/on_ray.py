@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from proq_agent.common.errors import one_line
 from proq_agent.common.files import atomic_file
 from zoo.benchmarking.side_by_side import POLL_SECONDS, Job, terminable
 
@@ -121,7 +122,7 @@ def _fetch(ray: Any, reference: Any, job: Job) -> int:
     try:
         code, files = ray.get(reference)
     except ray.exceptions.RayError as error:
-        code, files = 1, {job.log: f"{' '.join(str(error).split())}\n".encode()}
+        code, files = 1, {job.log: f"{one_line(error)}\n".encode()}
     for path, content in files.items():
         if not path.is_file():
             with atomic_file(path) as file:

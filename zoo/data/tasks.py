@@ -7,6 +7,7 @@ from typing import Any
 
 import gymnasium as gym
 
+from proq_agent.common.errors import one_line
 from proq_agent.common.evaluation import NO_TASK, EnvPool
 from proq_agent.common.minari_files import load_minari, named_environment
 from wrappers import GoalDict, make_goal_env
@@ -46,7 +47,7 @@ def make_task_env(env_id: str, task: int | None = None, *, trust_dataset: bool =
     try:
         return make_goal_env(named.id, task or None, **named.arguments | kwargs)
     except Exception as error:  # whatever an environment makes of the arguments in a stranger's dataset
-        reason = " ".join(str(error).split())[:300]
+        reason = one_line(error, 300)
         if named.id not in gym.registry:
             raise UntrustedEnvironment(
                 f"{env_id} is of an environment that is not registered here: {reason}"

@@ -12,6 +12,7 @@ from importlib.resources import files
 from itertools import chain
 from typing import Any, ClassVar
 
+from proq_agent.common.errors import one_line
 from zoo.exploring.offers import Offers
 from zoo.exploring.placing import begins_where_told
 from zoo.exploring.requests import MAX_SEED, Request
@@ -167,7 +168,7 @@ class _Handler(BaseHTTPRequestHandler):
                 return
             answer = plain(answer) | {"ms": round(1000 * (time.perf_counter() - begun), 1)}
         except (ValueError, OSError, ImportError) as error:
-            self._refuse(HTTPStatus.BAD_REQUEST, " ".join(str(error).split())[:500])
+            self._refuse(HTTPStatus.BAD_REQUEST, one_line(error))
             return
         self._send(HTTPStatus.OK, "application/json", json.dumps(answer).encode())
 

@@ -367,6 +367,7 @@ class OfflineAlgorithm(SavedAlgorithm):
             self.dump_logs()
         self.check_losses()
         if self.num_timesteps >= total_timesteps:
+            self.policy.set_training_mode(False)  # settings are chosen for the agent as it will act, without dropout
             self.choose_settings(self.dataset.held_out)
         callback.on_training_end()
         return self

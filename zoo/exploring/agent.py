@@ -102,8 +102,9 @@ class ExploredAgent:
 
     def _navigator(self, blocks: tuple[Block, ...]) -> Navigator:
         if not blocks:
-            return own_planner(self.model.navigator)
-        navigator = own_planner(self.navigator(blocks[:-1]))
+            return self.model.navigator.fork()
+        navigator = self.navigator(blocks[:-1]).fork()
+        navigator.planner = copy.copy(navigator.planner)  # what is closed there stays there
         navigator.planner.block(box=blocks[-1].box(self.goal_dim))
         return navigator
 
@@ -112,10 +113,3 @@ class ExploredAgent:
         with self._lock:
             while self._idle:
                 self._idle.pop().close()
-
-
-def own_planner(navigator: Navigator) -> Navigator:
-    """The same, but what is blocked or found out from now on stays with it. What is closed so far never changes."""
-    other = navigator.fork()
-    other.planner = copy.copy(navigator.planner)
-    return other

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import torch as th
 
-from zoo.exploring.agent import Block, ExploredAgent, own_planner
+from zoo.exploring.agent import Block, ExploredAgent
 from zoo.exploring.placing import reset_at
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ def walk(
         plan and what ``happened``; ``end`` with success and a sentence
     :raises ValueError: if it cannot begin there
     """
-    navigator = own_planner(agent.navigator(blocks))
+    navigator = agent.navigator(blocks).fork()
     generator = th.Generator(device=agent.model.device).manual_seed(options.seed)
     per_frame = max(1, round(options.rate / FRAMES_A_SECOND))
     with agent.env() as env:

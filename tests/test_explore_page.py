@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from explore_client import Client, serving
 
+from zoo.data.source import DataSource
 from zoo.exploring.offers import SHIPPED, Offers
 from zoo.runs.agents import AgentChoice
 
@@ -26,7 +27,7 @@ Open = Callable[..., Any]
 
 @pytest.fixture(scope="module")
 def client() -> Iterator[Client]:
-    with serving(Offers([AgentChoice(MAZE, file=SHIPPED / f"{MAZE}.zip", device="cpu")])) as client:
+    with serving(Offers([AgentChoice(MAZE, file=SHIPPED / f"{MAZE}.zip", device="cpu")], DataSource())) as client:
         client.ask("map", agent=MAZE)
         yield client
 

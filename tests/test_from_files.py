@@ -22,8 +22,10 @@ from shard_files import logs, parts, write
 from proq_agent import GoalDataset, GoalSpec
 from proq_agent.common import row_cache, row_file, shards
 from proq_agent.common.goal_sampling import GoalSampling
-from proq_agent.common.row_file import RowFile, std_mean, whole
+from proq_agent.common.row_file import RowFile, whole
+from proq_agent.common.row_statistics import std_mean
 from proq_agent.common.trajectory_table import summarise, trajectory_table
+from proq_agent.proq.places import crossing_times
 
 LENGTHS = [5, 9, 2, 7, 12, 3, 8]
 KINDS = ("npz", "compressed", "npy", "parquet", "minari")
@@ -90,6 +92,10 @@ def test_goals_are_those_of_memory(kind: str, goal: object, tmp_path: Path, smal
     assert_same(disk, memory)
     assert (disk.achieved_goals is disk.observations) == (goal is None)
     assert_same(disk.on_observations(), memory.on_observations())
+    some = [dataset.on_observations().on_coordinates([2, 0]) for dataset in (disk, memory)]
+    assert_same(*some)
+    assert_same(*(dataset.split(0.3, 0) for dataset in some))
+    assert crossing_times(disk).tolist() == crossing_times(memory).tolist()
 
 
 def test_transitions_and_compact_files_of_ogbench_keep_every_state(tmp_path: Path, small_blocks: None) -> None:

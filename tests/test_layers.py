@@ -17,7 +17,7 @@ COMMANDS = (
     *("train", "enjoy", "benchmark", "optimize", "plots", "generate", "bench", "expert"),
     *("diagnose", "explore", "export", "push_to_hub", "load_from_hub"),
 )
-LONGEST_CHAIN = 10  # modules
+LONGEST_CHAIN = 8  # modules
 # From the bottom to the top, where the longest prefix counts. Modules of a layer may import each other, without cycles.
 LAYERS = (
     ("proq_agent.common",),

@@ -23,7 +23,8 @@ from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any
 
-from proq_agent.common.errors import Interrupted, ProcessLost, one_line, started_together
+from proq_agent.common.errors import Interrupted, one_line
+from proq_agent.common.launched import is_first, started_together
 from zoo.data.catalogue import DEFAULT_DATASET_DIR, SOURCES
 from zoo.registry import ALGOS, DEFAULT_ALGO, PRESETS
 
@@ -83,7 +84,7 @@ def run(
         if getattr(args, "verbose", 0) >= 2:
             traceback.print_exc()
         message = one_line(error, MAX_MESSAGE) or type(error).__name__
-        _say(f"{parser.prog}: error: {message}", "lost" if isinstance(error, ProcessLost) and error.agent else "end")
+        _say(f"{parser.prog}: error: {message}", "lost" if getattr(error, "agent", None) else "end")
         return 1
     return 0
 
@@ -103,12 +104,8 @@ def _parse(parser: argparse.ArgumentParser, argv: Sequence[str]) -> argparse.Nam
 
 def _say(text: str, topic: str = "end") -> None:
     """Tell how a command has ended, unless another process of the same training has done so."""
-    if started_together():
-        from proq_agent.common.torchrun import is_first
-
-        if not is_first(topic):
-            return
-    print(text, file=sys.stderr)
+    if is_first(topic):
+        print(text, file=sys.stderr)
 
 
 @contextmanager

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
-from proq_agent.common.errors import Interrupted, ProcessLost
+from proq_agent.common.errors import Interrupted
 from zoo.cli import (
     ENVIRONMENT_HABITS,
     add_common_arguments,
@@ -109,7 +109,7 @@ def build_parser() -> argparse.ArgumentParser:
 
 def train(args: argparse.Namespace, argv: Sequence[str] = ()) -> None:
     """Train as the options say; Ctrl-C saves and prints the command that resumes."""
-    from proq_agent.common.distributed import from_main
+    from proq_agent.common.distributed import ProcessLost, from_main
     from proq_agent.common.torchrun import processes
 
     with processes(args.device) as device:

@@ -16,7 +16,8 @@ from proq_agent.common.goals import GoalSpec, as_goal_spec
 from proq_agent.common.minari_files import read_minari
 from proq_agent.common.npz import read_npz
 from proq_agent.common.row_cache import open_rows
-from proq_agent.common.row_file import Rows, std_mean, whole
+from proq_agent.common.row_file import Rows, whole
+from proq_agent.common.row_statistics import std_mean
 from proq_agent.common.shards import find_shards
 from proq_agent.common.state_rows import NEEDED, OPTIONAL, episode_arrays, known_arrays, state_rows
 from proq_agent.common.trajectory_index import TrajectoryIndex

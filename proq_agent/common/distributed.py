@@ -13,14 +13,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, TypeVar, overload
 
 import torch as th
 from torch import distributed as dist
 
-from proq_agent.common.errors import ProcessLost
-
 Batch = TypeVar("Batch", bound=Any)
+
+
+class ProcessLost(ChildProcessError):
+    """Another process of the same training has ended."""
+
+    agent: Path | None = None  #: file of an agent that the training can be gone on with
 
 
 def size() -> int:

@@ -1,11 +1,9 @@
-"""Errors that say what is wrong with a file, and what else ends a process: signals, and the loss of others."""
+"""Errors that say what is wrong with a file, and signals that end a process."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 MAX_MESSAGE = 500  # characters: an error of a foreign library may quote the whole file
@@ -25,17 +23,6 @@ class Interrupted(KeyboardInterrupt):
     def __init__(self, number: int) -> None:
         super().__init__()
         self.number = number
-
-
-class ProcessLost(ChildProcessError):
-    """Another process of the same training has ended."""
-
-    agent: Path | None = None  #: file of an agent that the training can be gone on with
-
-
-def started_together() -> bool:
-    """Whether ``torchrun`` has started other processes for the same training; asked before PyTorch is loaded."""
-    return "MASTER_PORT" in os.environ and os.environ.get("WORLD_SIZE", "1") != "1"
 
 
 def check_names(given: Mapping[str, Any], known: Iterable[str]) -> None:

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import torch as th
 from gymnasium import spaces
 from stable_baselines3.common.type_aliases import PyTorchObs, Schedule
 from torch import nn
 
-from proq_agent.common.dataset import GoalDataset
 from proq_agent.common.goal_networks import GoalActor
 from proq_agent.common.networks import FourierFeatures, Standardise
 from proq_agent.common.policy_file import SavedPolicy
 from proq_agent.common.spaces import check_goal_spaces
+
+if TYPE_CHECKING:
+    from proq_agent.common.dataset import GoalDataset
 
 Batch = TypeVar("Batch", bound=Any)
 

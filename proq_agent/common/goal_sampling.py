@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, fields, replace
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import torch as th
 
-from proq_agent.common.dataset import GoalDataset
 from proq_agent.common.settings import Settings
+
+if TYPE_CHECKING:
+    from proq_agent.common.dataset import GoalDataset
 
 
 class GoalBatch(NamedTuple):

@@ -5,12 +5,16 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import torch as th
 from torch import nn
 
 from proq_agent.common.distributed import own_uniform
-from proq_agent.common.row_file import Rows, std_mean
+from proq_agent.common.row_statistics import std_mean
+
+if TYPE_CHECKING:
+    from proq_agent.common.row_file import Rows
 
 
 class MLP(nn.Module):

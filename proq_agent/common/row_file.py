@@ -210,14 +210,6 @@ class RowFile:
 Rows = th.Tensor | RowFile
 
 
-def std_mean(rows: Rows) -> tuple[th.Tensor, th.Tensor]:
-    """``[features]`` each, of float64: standard deviation and mean of all rows."""
-    if isinstance(rows, th.Tensor):
-        return th.std_mean(rows.double(), dim=0, correction=0)
-    summary = rows.summary()
-    return th.as_tensor(summary.std, device=rows.device), th.as_tensor(summary.mean, device=rows.device)
-
-
 def whole(rows: Rows) -> th.Tensor:
     """All rows as one tensor."""
     return rows if isinstance(rows, th.Tensor) else th.cat(list(rows.split(1 << 16)))

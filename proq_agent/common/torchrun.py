@@ -1,4 +1,4 @@
-"""Processes that ``torchrun`` has started: how they find each other, and which of them speaks."""
+"""Processes that ``torchrun`` has started, as one group that trains one agent."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import torch as th
 from torch import distributed as dist
 
 from proq_agent.common import distributed
-from proq_agent.common.errors import started_together
+from proq_agent.common.launched import started_together
 
 PATIENCE = timedelta(days=7)  # an evaluation may take long; that a process has ended is noticed at once
 
@@ -66,20 +66,3 @@ def main_first() -> Iterator[None]:
     finally:
         if distributed.is_main():
             distributed.all_agree(True)
-
-
-def is_first(topic: str) -> bool:
-    """
-    Whether no other process has asked this before: what all find wrong is said by one of them.
-
-    :param topic: that one of them is to speak of
-    """
-    if not started_together():
-        return True
-    topic = f"proq/{os.environ.get('TORCHELASTIC_RESTART_COUNT', '0')}/{topic}"
-    try:
-        address, port = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
-        store = dist.TCPStore(address, port, is_master=False, timeout=timedelta(seconds=10))
-        return store.add(topic, 1) == 1
-    except (RuntimeError, ValueError):  # nobody to ask: better twice than not at all
-        return True

@@ -5,17 +5,19 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable
 from functools import partial
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import torch as th
 from torch.utils.checkpoint import checkpoint
 
-from proq_agent.common.row_file import Rows
-from proq_agent.planning.hops import HopGraph
 from proq_agent.proq.losses import Metrics, barrier_loss, compliance_violation, repel_loss
-from proq_agent.proq.policies import ProQPolicy
 from proq_agent.proq.settings import KeypointSettings
+
+if TYPE_CHECKING:
+    from proq_agent.common.row_file import Rows
+    from proq_agent.planning.hops import HopGraph
+    from proq_agent.proq.policies import ProQPolicy
 
 ALL_PAIRS = 512  # up to so many keypoints each feels all others; of more, it feels those beside it
 N_FELT = 16

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import torch as th
 
-from proq_agent.common.dataset import GoalDataset
-from proq_agent.common.goal_sampling import GoalBatch, GoalMixture
-from proq_agent.proq.policies import ProQPolicy
+if TYPE_CHECKING:
+    from proq_agent.common.dataset import GoalDataset
+    from proq_agent.common.goal_sampling import GoalBatch, GoalMixture
+    from proq_agent.proq.policies import ProQPolicy
 
 # Random states that goals are chosen from: the more, the nearer is the nearest; of those within a hop a few will do.
 N_NEAR, N_HOPS = 128, 48

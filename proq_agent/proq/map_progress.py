@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 import torch as th
 
-from proq_agent.common.dataset import GoalDataset
-from proq_agent.proq.policies import ProQPolicy
+if TYPE_CHECKING:
+    from proq_agent.common.dataset import GoalDataset
+    from proq_agent.proq.policies import ProQPolicy
 
 N_PAIRS, STEPS = 512, 20
 

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import torch as th
 
 from proq_agent.common.actor_losses import awr_loss
 from proq_agent.common.distributed import own_uniform, whole
-from proq_agent.common.goal_sampling import GoalBatch
 from proq_agent.proq import losses
-from proq_agent.proq.policies import ProQPolicy
 from proq_agent.proq.settings import DistanceSettings
-from proq_agent.quasimetric.multipliers import Multipliers
+
+if TYPE_CHECKING:
+    from proq_agent.common.goal_sampling import GoalBatch
+    from proq_agent.proq.policies import ProQPolicy
+    from proq_agent.quasimetric.multipliers import Multipliers
 
 
 class Known(NamedTuple):

@@ -10,7 +10,7 @@ from proq_agent.common.row_file import whole
 
 # A coordinate that is crossed in less than this share of the time that the slowest takes needs no plan.
 LEAST_SHARE = 0.25
-MAX_ROWS = 1_000_000  # of a dataset on disk
+MAX_NUMBERS = 1 << 23  # in the goals on disk that are looked at
 
 
 def crossing_times(dataset: GoalDataset) -> np.ndarray:
@@ -20,10 +20,10 @@ def crossing_times(dataset: GoalDataset) -> np.ndarray:
     An ant crosses its maze in a hundred steps, turns round in ten, and moves a leg from end to end in two. That the
     data seldom turn, or never do on purpose, does not count: what is measured is the longest step that they show.
 
-    :param dataset: jumps, as through a portal, are no steps
+    :param dataset: jumps, as through a portal, are no steps; of one on disk, a few trajectories tell
     :return: ``[goal_dim]``, 0 for a coordinate that never changes
     """
-    dataset = dataset.in_memory(MAX_ROWS)
+    dataset = dataset.in_memory(MAX_NUMBERS // dataset.achieved_goals.shape[1])
     goals = whole(dataset.achieved_goals).cpu().numpy().astype(np.float64)
     starts = dataset.transition_rows
     here, there = goals[starts], goals[starts + 1]

@@ -7,6 +7,7 @@ import time
 import tracemalloc
 from collections.abc import Callable
 from functools import partial
+from typing import TYPE_CHECKING, cast
 
 import networkx as nx
 import numpy as np
@@ -15,10 +16,12 @@ from scipy.sparse.csgraph import floyd_warshall
 from torch import nn
 
 from proq_agent.planning.graph import KeypointGraph
-from proq_agent.proq.proq import ProQ
 from zoo.benchmarking.timing import interleaved, ratio, shown
 from zoo.benchmarking.update_costs import Row
 from zoo.runs.agents import shipped_agent
+
+if TYPE_CHECKING:
+    from proq_agent.proq.proq import ProQ
 
 ENV_ID = "pointmaze-giant-stitch-v0"
 BOX = [20.0, 14.0], [24.0, 18.0]  # a cell of that maze
@@ -78,8 +81,7 @@ def _curve(k: int, few: ProQ, places: np.ndarray, repeats: int) -> list[Row]:
 
 def _agent(k: int) -> tuple[ProQ, np.ndarray]:
     """The shipped agent with so many keypoints all over its map, and some other places there."""
-    model = shipped_agent(ENV_ID, device="cpu")
-    assert isinstance(model, ProQ)
+    model = cast("ProQ", shipped_agent(ENV_ID, device="cpu"))
     policy, generator = model.policy, th.Generator().manual_seed(0)
     low, high = (policy.goal_scaler.inverse(corner) for corner in (policy.keypoint_low, policy.keypoint_high))
     with th.no_grad():

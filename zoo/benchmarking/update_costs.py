@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Mapping
 from functools import partial
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch as th
@@ -15,12 +15,14 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from proq_agent.common.dataset import GoalDataset
 from proq_agent.common.goal_sampling import GoalSampling
-from proq_agent.common.offline import OfflineAlgorithm
 from proq_agent.common.settings import changed
 from proq_agent.quasimetric.multipliers import Multipliers
 from zoo.benchmarking.timing import Stopwatch, interleaved, ratio
 from zoo.config import load_hyperparams
 from zoo.registry import ALGOS, DEFAULT_ALGO, PRESETS, algorithm
+
+if TYPE_CHECKING:
+    from proq_agent.common.offline import OfflineAlgorithm
 
 Row = tuple[str, str, str]
 

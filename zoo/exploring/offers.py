@@ -7,15 +7,17 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from zoo.data.source import DataSource
 from zoo.data.tasks import UntrustedEnvironment, make_task_env
 from zoo.exploring.agent import ExploredAgent
 from zoo.registry import DEFAULT_ALGO
 from zoo.runs.agents import AgentChoice, find_environment, plain_environment
+
+if TYPE_CHECKING:
+    from zoo.data.source import DataSource
 
 DEFAULT_ENV = "pointmaze-giant-stitch-v0"
 SHIPPED = Path(__file__).parents[1] / "agents" / DEFAULT_ALGO
@@ -29,8 +31,8 @@ class Offers:
     :param data: where their datasets lie; nothing is downloaded or generated for a look
     """
 
-    def __init__(self, chosen: Sequence[AgentChoice] = (), data: DataSource | None = None) -> None:
-        self._data = replace(data or DataSource(), source="file")
+    def __init__(self, chosen: Sequence[AgentChoice], data: DataSource) -> None:
+        self._data = replace(data, source="file")
         self._choices: dict[str, AgentChoice] = {}
         for choice in chosen:
             self._add(str(choice.file.stem if choice.file else choice.env), _with_environment(choice))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from stable_baselines3.common.callbacks import BaseCallback
 
 from proq_agent.common.callbacks import StopOnSignal
-from proq_agent.common.errors import ProcessLost
+from proq_agent.common.distributed import ProcessLost
 from zoo.runs.folder import RunFolder
 
 if TYPE_CHECKING:

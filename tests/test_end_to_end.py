@@ -16,6 +16,7 @@ from proq_agent import ProQ
 def trained(layout: str, updates: int) -> tuple[GridMaze, ProQ]:
     env = GridMaze(layout)
     model = ProQ(env=env, dataset=env.random_walks(400, 50), **SMALL)
+    model.set_planning(patience=10)  # as in every preset: without it an agent may push against a wall for ever
     return env, model.learn(updates, log_interval=None)
 
 
@@ -75,7 +76,7 @@ def test_the_agent_reaches_its_goals(rooms):
     _, model = rooms
     for deterministic in (False, True):
         mean, _ = evaluate_policy(model, model.get_env(), n_eval_episodes=30, deterministic=deterministic)
-        assert mean >= 0.8
+        assert mean >= 0.95
 
 
 @pytest.mark.slow

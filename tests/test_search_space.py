@@ -11,13 +11,15 @@ from proq_agent import ProQ
 from zoo.config import load_hyperparams, to_plain
 from zoo.runs.search_space import read_space, sample_overrides
 
+SPACE = read_space("proq")
+
 
 def test_every_draw_is_a_valid_agent(tiny) -> None:
     base = load_hyperparams("default")[0]
     study = optuna.create_study(sampler=optuna.samplers.RandomSampler(seed=0))
-    space, seen = read_space("proq"), []
+    seen = []
     for _ in range(20):
-        hyperparams, _ = load_hyperparams("default", overrides=sample_overrides(study.ask(), space))
+        hyperparams, _ = load_hyperparams("default", overrides=sample_overrides(study.ask(), SPACE))
         model = ProQ(dataset=tiny().dataset, device="cpu", **hyperparams)
         assert model.policy.quasimetric.n_components == hyperparams["policy_kwargs"]["n_components"]
         assert model.lr_schedule(1.0) > model.lr_schedule(0.0) > 0
@@ -27,6 +29,13 @@ def test_every_draw_is_a_valid_agent(tiny) -> None:
     assert {name for name in seen[0] if seen[0][name] != base.get(name)} == searched
     assert all(0.9 <= h["goals"]["discount"] <= 1 - 1 / 300 for h in seen)  # 10 to 300 steps ahead
     assert seen[0]["keypoints"] == base["keypoints"] and seen[0]["planning"]["caution"] == 1.0
+
+
+@pytest.mark.parametrize("end", ["low", "high"])
+def test_the_ends_of_every_range_are_valid_too(tiny, end: str) -> None:
+    ends = {name: range_.choices[0] if range_.choices else getattr(range_, end) for name, range_ in SPACE.items()}
+    overrides = sample_overrides(optuna.trial.FixedTrial(ends), SPACE)
+    ProQ(dataset=tiny().dataset, device="cpu", **load_hyperparams("default", overrides=overrides)[0])
 
 
 @pytest.mark.parametrize(

@@ -29,7 +29,6 @@ from zoo.figures.diagnosis import draw_diagnosis
 from zoo.figures.learned_map import has_map
 from zoo.figures.maps import draw_map
 from zoo.figures.maze_geometry import MazeGeometry
-from zoo.runs.experiment import Experiment
 from zoo.runs.folder import RunFolder, check_folder, create_run, describe_machine
 from zoo.runs.learning import Learning
 from zoo.runs.log_lines import LogLines
@@ -48,6 +47,7 @@ if TYPE_CHECKING:
     from proq_agent.common.offline import OfflineAlgorithm
     from zoo.data.load import DatasetInfo
     from zoo.data.source import DataSource
+    from zoo.runs.experiment import Experiment
 
 
 HEADER = ("task", "sampled", "deterministic")

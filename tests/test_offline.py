@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +15,10 @@ from stable_baselines3.common.evaluation import evaluate_policy
 from stable_baselines3.common.vec_env import DummyVecEnv, VecMonitor, VecNormalize
 from tiny_goal import TinyGoalEnv, tiny_arrays, tiny_model
 
-from proq_agent import GoalDataset, ProQ
+from proq_agent import GCBC, GoalDataset, GoalSpec, ProQ
+from proq_agent.common.errors import CheckpointError
 from proq_agent.common.evaluation import NO_TASK, evaluate_tasks
+from proq_agent.common.goal_limits import GoalLimits
 from proq_agent.common.offline import MAX_UNCHECKED, TrainingDiverged
 
 
@@ -136,6 +140,63 @@ def test_other_environments_are_no_reason_to_warn() -> None:
     model.set_env(normalised(norm_obs=False))
     evaluate_tasks(model, lambda _: TinyGoalEnv(), [NO_TASK], 1, deterministic=True, seed=0)
     evaluate_policy(model, VecMonitor(DummyVecEnv([TinyGoalEnv])), 1)
+
+
+def far_off(model: ProQ | GCBC, far: float = 100.0) -> dict[str, np.ndarray]:
+    observation = {key: np.zeros(space.shape) for key, space in model.observation_space.spaces.items()}  # type: ignore
+    return observation | {"achieved_goal": np.array([0.0, far])}
+
+
+@pytest.mark.parametrize("kind", [ProQ, GCBC])
+def test_an_observation_from_another_world_is_noticed_without_an_environment(kind: type[ProQ | GCBC]) -> None:
+    model = kind("MultiInputPolicy", dataset=GoalDataset(**tiny_arrays()), seed=0, device="cpu")
+    model.save(file := io.BytesIO())
+    file.seek(0)
+    loaded = kind.load(file, device="cpu")
+    with pytest.warns(UserWarning, match=r"achieved_goal\[1\] is 100, but .*VecNormalize"):
+        loaded.predict(far_off(loaded))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        loaded.predict(far_off(loaded))  # once is enough
+        model.predict(far_off(model, 0.0))
+
+
+def test_a_normalising_environment_is_noticed_by_what_it_shows() -> None:
+    model = tiny_model()
+    with pytest.warns(UserWarning, match="but the agent's dataset goes from"):
+        evaluate_policy(model, normalised(), 3)
+
+
+def test_goals_that_do_not_matter_or_repeat_are_no_strangers() -> None:
+    arrays = tiny_arrays()
+    for goal in (GoalSpec(tolerance=(0.1, None)), GoalSpec(tolerance=0.1, period=(None, 1.0))):
+        limits = GoalLimits.of(GoalDataset(**arrays, goal=goal))
+        assert limits.stranger("goal", np.array([[0.0, 1e6]])) is None
+        assert limits.stranger("goal", np.array([[0.0, 0.0], [-1e6, 0.0]])).startswith("goal[0] is -1e+06")
+        assert GoalLimits.from_lists(limits.to_lists(), 2).to_lists() == limits.to_lists()
+
+
+def test_limits_widen_with_the_data_that_are_learned_from() -> None:
+    model = tiny_model()
+    before = model.goal_limits
+    arrays = tiny_arrays()
+    other = GoalDataset(**arrays | {"observations": arrays["observations"] + np.float32(50.0)})
+    model.set_dataset(other)
+    assert model.goal_limits.low[0] > 10.0, "nothing was learned from the first one"
+    model.learn(1)
+    model.set_dataset(GoalDataset(**arrays))
+    np.testing.assert_allclose(model.goal_limits.low, before.low)
+    np.testing.assert_allclose(model.goal_limits.high, GoalLimits.of(other).high)
+
+
+@pytest.mark.parametrize("limits", [[[0.0, 0.0]], [[0.0], [1.0]], [[1.0, 1.0], [0.0, 2.0]], [["a", 0], [1, 1]], 3])
+def test_limits_of_a_file_that_make_no_sense_are_refused(limits: Any, tmp_path: Path) -> None:
+    model = tiny_model()
+    values = model._learned_values() | {"goal_limits": limits}
+    model._learned_values = lambda: values  # type: ignore[method-assign]
+    model.save(tmp_path / "agent")
+    with pytest.raises(CheckpointError, match=r"goal_limits|metadata"):
+        ProQ.load(tmp_path / "agent", device="cpu")
 
 
 def test_numbers_that_float32_cannot_hold_are_refused() -> None:

@@ -56,6 +56,7 @@ class SavedAlgorithm(BaseAlgorithm):
 
     training_restored = False  #: whether this was loaded from a file with all that exact resumption needs
     learned: ClassVar[tuple[str, ...]] = ()  #: attributes that belong to the agent
+    learned_since: ClassVar[dict[str, Any]] = {}  #: those of them that older files lack, and what stands in for each
     stateful: ClassVar[tuple[str, ...]] = ()  #: attributes with a state dict, kept to resume exactly
     generators: ClassVar[tuple[str, ...]] = ()  #: attributes that are generators, likewise
     renamed: ClassVar[Renamed] = Renamed({}, {})  #: arguments of earlier versions
@@ -237,7 +238,8 @@ class SavedAlgorithm(BaseAlgorithm):
             raise ValueError(f"load() does not know {', '.join(unknown)}")
         with within(f"metadata.json in {archive.label}"):
             check_names(archive.metadata, _METADATA)
-            check_names(archive.metadata["learned"], cls.learned)
+            learned = cls.learned_since | archive.metadata["learned"]
+            check_names(learned, cls.learned)
             arguments = cls._saved_arguments(archive, custom_objects or {}, kwargs)
         policy = arguments.pop("policy_class", cls._default_policy())
         dataset = arguments.pop("dataset", None)
@@ -260,7 +262,6 @@ class SavedAlgorithm(BaseAlgorithm):
         with within(f"metadata.json in {archive.label}"):
             for name, value in _counters(archive.metadata["counters"]).items():
                 setattr(model, name, value)
-            learned = archive.metadata["learned"]
             model._set_learned_values({name: from_json_value(learned[name]) for name in cls.learned})
         if dataset is not None:
             model.set_dataset(dataset)  # type: ignore[attr-defined]

@@ -14,8 +14,8 @@ def warn_if_normalised(env: Any) -> None:
     Say so if an environment hands out normalised observations, to which an agent of ours is blind: it standardises
     by itself, and knows places by their coordinates.
 
-    This notices ``VecNormalize`` and ``NormalizeObservation`` in an environment that it is shown. An observation alone
-    does not tell: normalised coordinates are places on the map, too, but others.
+    This notices ``VecNormalize`` and ``NormalizeObservation`` in an environment that it is shown. Of an observation
+    alone an agent notices no more than that it lies outside of its data, see ``goal_limits.py``.
 
     :param env: an environment, or several in a ``VecEnv``
     """

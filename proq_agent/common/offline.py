@@ -25,6 +25,7 @@ from proq_agent.common import distributed
 from proq_agent.common.agent_file import SavedAlgorithm
 from proq_agent.common.callbacks import ProgressBar, fit_for_offline
 from proq_agent.common.dataset import GoalDataset
+from proq_agent.common.goal_limits import GoalLimits
 from proq_agent.common.named_env import make_named_env
 from proq_agent.common.normalised import warn_if_normalised
 from proq_agent.common.policy_settings import as_policy_kwargs
@@ -74,6 +75,10 @@ class OfflineAlgorithm(SavedAlgorithm):
     """
 
     dataset: GoalDataset | None = None
+    goal_limits: GoalLimits | None = None  #: of the data that the agent knows
+    learned: ClassVar[tuple[str, ...]] = ("goal_limits",)
+    learned_since: ClassVar[dict[str, Any]] = {"goal_limits": None}
+    _said_strange = False
     _prefetch: Prefetch[Any] | None = None  # of what lies on disk
     generators: ClassVar[tuple[str, ...]] = ("generator", "acting_generator")
     #: whether :meth:`train` lets networks see ``own_rows`` and losses ``whole`` batches, see ``distributed.py``
@@ -225,6 +230,10 @@ class OfflineAlgorithm(SavedAlgorithm):
         ):
             if array.shape[1:] != space.shape:
                 raise ValueError(f"the dataset's {name} have shape {tuple(array.shape[1:])}, the model's {space.shape}")
+        if dataset.device.type != "meta":
+            limits = GoalLimits.of(dataset)
+            more = self.num_timesteps > 0 and self.goal_limits is not None
+            self.goal_limits = self.goal_limits.union(limits) if more else limits  # type: ignore[union-attr]
         self.dataset = self._prepare_dataset(dataset).to(self.device)
         self._prefetch = None if isinstance(self.dataset.observations, th.Tensor) else Prefetch(self.draw)
         if self.num_timesteps == 0:
@@ -431,6 +440,25 @@ class OfflineAlgorithm(SavedAlgorithm):
         """What acts without a plan: its ``predict`` heads straight for ``desired_goal``."""
         return self.policy
 
+    def _check_observation(self, observation: Any) -> tuple[dict[str, np.ndarray], bool]:
+        """As :func:`check_observation`; says once if it cannot be of the agent's world."""
+        arrays, single = check_observation(observation, self.observation_space)
+        if self.goal_limits is not None and not self._said_strange:
+            for key in ("achieved_goal", "desired_goal"):
+                if strange := self.goal_limits.stranger(key, arrays[key]):
+                    self._said_strange = True
+                    warnings.warn(strange, stacklevel=3)
+                    break
+        return arrays, single
+
+    def _learned_values(self) -> dict[str, Any]:
+        return {"goal_limits": self.goal_limits and self.goal_limits.to_lists()}
+
+    def _set_learned_values(self, values: dict[str, Any]) -> None:
+        goal_dim = self.observation_space["achieved_goal"].shape[0]  # type: ignore[index]
+        limits = values["goal_limits"]
+        self.goal_limits = None if limits is None else GoalLimits.from_lists(limits, goal_dim)
+
     def predict(
         self,
         observation: np.ndarray | dict[str, np.ndarray],
@@ -447,7 +475,7 @@ class OfflineAlgorithm(SavedAlgorithm):
         :param deterministic: the most likely action instead of a sample
         :return: the action (or a batch of them), and the state
         """
-        arrays, single = check_observation(observation, self.observation_space)
+        arrays, single = self._check_observation(observation)
         self.policy.set_training_mode(False)
         tensors = {key: th.as_tensor(array, device=self.device) for key, array in arrays.items()}
         with th.no_grad():

@@ -22,7 +22,7 @@ from proq_agent.common.distributed import own_rows
 from proq_agent.common.goal_sampling import GoalBatch, GoalSampling
 from proq_agent.common.offline import OfflineAlgorithm
 from proq_agent.common.settings import Renamed, as_settings, to_dict
-from proq_agent.common.spaces import check_actions, check_observation
+from proq_agent.common.spaces import check_actions
 from proq_agent.common.tensor_cores import tensor_cores
 from proq_agent.planning.navigator import Navigator, Plan
 from proq_agent.planning.planner import Planner
@@ -129,7 +129,7 @@ class ProQ(OfflineAlgorithm):
 
     policy_aliases: ClassVar[dict[str, type[BasePolicy]]] = {"MultiInputPolicy": ProQPolicy}
     policy: ProQPolicy
-    learned: ClassVar[tuple[str, ...]] = ("chance_edges",)
+    learned: ClassVar[tuple[str, ...]] = ("chance_edges", *OfflineAlgorithm.learned)
     stateful: ClassVar[tuple[str, ...]] = ("map_optimizer", "actor_optimizer", "keypoint_optimizer", "multipliers")
     shares_batches: ClassVar[bool] = True
     renamed: ClassVar[Renamed] = RENAMED
@@ -423,9 +423,10 @@ class ProQ(OfflineAlgorithm):
         super().dump_logs()
 
     def _learned_values(self) -> dict[str, Any]:
-        return {"chance_edges": [edge.to_dict() for edge in self.chance_edges]}
+        return super()._learned_values() | {"chance_edges": [edge.to_dict() for edge in self.chance_edges]}
 
     def _set_learned_values(self, values: dict[str, Any]) -> None:
+        super()._set_learned_values(values)
         self.chance_edges = tuple(edges_from_dicts(values["chance_edges"], self.policy.goal_scaler.mean.numel()))
 
     # ------------------------------------------------------------------------------------------------------ acting
@@ -498,7 +499,7 @@ class ProQ(OfflineAlgorithm):
         :param deterministic: the mean action; by default actions are sampled, as in the paper's Algorithm 2
         :return: the action (or a batch of them), and the ``state`` for the next call
         """
-        arrays, single = check_observation(observation, self.observation_space)
+        arrays, single = self._check_observation(observation)
         navigator = self.navigator
         here, goals = (self.policy.on_map(arrays[key]) for key in (self.policy.map_key, "desired_goal"))
         decision, state = navigator.decide(here, goals, state, episode_start)

@@ -29,6 +29,22 @@ def test_velocity_is_hidden_where_it_lasts(friction, hidden):
     assert choose_map(dataset) == ("observations" if hidden else "goals")
 
 
+def test_velocity_is_hidden_where_the_world_is_crossed_in_a_few_steps():
+    """A pendulum that swings and turns over: after twenty steps its velocity tells hardly more than its angle."""
+    rng = np.random.default_rng(0)
+    angle, velocity, torque = rng.uniform(-np.pi, np.pi, 100), rng.uniform(-8.0, 8.0, 100), np.zeros(100)
+    states, torques = [], []
+    for t in range(100):
+        torque = np.where((t + np.arange(100)) % 8 == 0, rng.uniform(-2.0, 2.0, 100), torque)
+        states.append(np.stack([np.cos(angle), np.sin(angle), velocity], axis=1))
+        torques.append(torque[:, None])
+        velocity = np.clip(velocity + 0.05 * (15.0 * np.sin(angle) + 3.0 * torque), -8.0, 8.0)
+        angle = angle + 0.05 * velocity
+    observations, actions = (np.stack(rows, axis=1).reshape(10_000, -1) for rows in (states, torques))
+    dataset = GoalDataset(observations, actions, np.arange(10_000) % 100 == 99, goal=[0, 1])
+    assert choose_map(dataset) == "observations"
+
+
 def test_nothing_is_hidden_from_goals_that_are_observations():
     rng = np.random.default_rng(0)
     assert hidden_share(ball(0.0, GoalSpec(), rng)) == 0.0

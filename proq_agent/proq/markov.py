@@ -7,10 +7,11 @@ import torch as th
 
 from proq_agent.common.dataset import GoalDataset
 from proq_agent.common.row_file import Rows
+from proq_agent.proq.time_scale import time_scale
 
 MAPS = ("goals", "open goals", "observations", "places")
 
-HORIZON = 20  # steps ahead: a hop is longer, what has died away by then does not matter to a plan
+HORIZON = 20  # steps ahead at most: a hop is longer, what has died away by then does not matter to a plan
 N_ROWS = 20_000
 N_FEATURES = 256
 MAX_SHUFFLED = 1 << 23  # rows whose numbers are held in memory
@@ -29,7 +30,10 @@ def choose_map(dataset: GoalDataset) -> str:
 
 def hidden_share(dataset: GoalDataset, seed: int = 0) -> float:
     """
-    How much of the way that goals make in ``HORIZON`` steps depends on what observations show and goals do not.
+    How much of the way that goals make in some steps depends on what observations show and goals do not.
+
+    These are ``HORIZON`` steps, or those in which half the world is crossed, if that takes less: after several swings
+    nobody can tell where a pendulum is, whatever is known of where it was.
 
     Two regressions with the same actions foretell the displacement in goal space, one from the goal, the other from the
     observation; what the second explains of rows that neither has seen, and the first does not, is hidden. What
@@ -43,7 +47,7 @@ def hidden_share(dataset: GoalDataset, seed: int = 0) -> float:
         return 0.0
     rng = np.random.default_rng(seed)
     lengths = np.diff(dataset.trajectory_ends, prepend=-1)
-    horizon = int(min(HORIZON, max(np.median(lengths) // 2, 1)))
+    horizon = int(max(min(HORIZON, round(time_scale(dataset)), np.median(lengths) // 2), 1))
     starts, lasting = dataset.trajectory_ends + 1 - lengths, np.maximum(lengths - horizon, 0)
     chosen = _some_of(int(lasting.sum()), rng)  # of the rows that the horizon fits behind
     if len(chosen) < 100:

@@ -38,7 +38,7 @@ def test_every_dataset_has_hyperparameters_that_the_constructor_takes(env_id: st
     kwargs, n_timesteps = load_hyperparams(env_id)
     inspect.signature(ProQ).bind(**kwargs)
     inspect.signature(ProQPolicy).bind(None, None, n_keypoints=1, **kwargs["policy_kwargs"])
-    assert n_timesteps > 0
+    assert n_timesteps == (10_000 if env_id in POINTMAZE_IDS else None)  # None: from the data
     assert kwargs["learning_rate"](1.0) > kwargs["learning_rate"](0.0)
 
 

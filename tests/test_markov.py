@@ -45,6 +45,17 @@ def test_velocity_is_hidden_where_the_world_is_crossed_in_a_few_steps():
     assert choose_map(dataset) == "observations"
 
 
+def test_states_of_other_episodes_are_no_goals_where_observations_tell_them_apart():
+    """As they do where a second target is drawn when an episode begins, and shown all the time."""
+    rng = np.random.default_rng(0)
+    rolling = ball(0.0, GoalSpec([0]), rng)
+    target = rng.uniform(-1.0, 1.0, (100, 1)).astype(np.float32)
+    for shown, expected in ((np.zeros_like(target), "observations"), (target, "goals")):
+        observations = np.hstack([rolling.observations.numpy(), shown.repeat(60, axis=0)])
+        dataset = GoalDataset(observations, rolling.actions, np.arange(6000) % 60 == 59, goal=[0])
+        assert choose_map(dataset) == expected
+
+
 def test_nothing_is_hidden_from_goals_that_are_observations():
     rng = np.random.default_rng(0)
     assert hidden_share(ball(0.0, GoalSpec(), rng)) == 0.0

@@ -36,7 +36,7 @@ def load_hyperparams(
     conf_file: str | Path | None = None,
     overrides: Sequence[str] = (),
     algo: str = DEFAULT_ALGO,
-) -> tuple[dict[str, Any], int]:
+) -> tuple[dict[str, Any], int | None]:
     """
     Look up the hyperparameters for an environment.
 
@@ -45,7 +45,7 @@ def load_hyperparams(
     :param conf_file: a file like ``zoo/hyperparams/proq.yml``, which is the default
     :param overrides: ``key:value`` with the value in YAML; ``group.key:value`` for one setting of a group
     :param algo: name of the algorithm
-    :return: keyword arguments for its constructor, and the number of updates
+    :return: keyword arguments for its constructor, and the number of updates, None if that is left to the data
     :raises ValueError: naming file, line and the nearest valid key
     """
     if preset not in PRESETS:
@@ -110,7 +110,7 @@ class _Reader:
     """
 
     def __init__(self, algorithm: type[OfflineAlgorithm]) -> None:
-        self.schema: Schema = schema_of(algorithm) | {N_TIMESTEPS: int}
+        self.schema: Schema = schema_of(algorithm) | {N_TIMESTEPS: int | None}
         self.places, self.gone = algorithm.renamed.places, algorithm.renamed.gone
         self.moved: dict[str, str] = {}
 
@@ -178,7 +178,7 @@ def _value(name: str, node: yaml.Node, hint: Any, place: str) -> Any:
         value = convert(plain, hint)
     except ValueError as error:
         raise ValueError(f"{place}: {name} must be {error}") from None
-    if name == N_TIMESTEPS and value < 1:
+    if name == N_TIMESTEPS and value is not None and value < 1:
         raise ValueError(f"{place}: {name} must be at least 1, got {value}")
     return value
 

@@ -37,6 +37,7 @@ from proq_agent.common.spaces import (
     check_observation,
     observation_space_of,
 )
+from proq_agent.common.updates import enough_updates
 
 SelfOffline = TypeVar("SelfOffline", bound="OfflineAlgorithm")
 
@@ -331,9 +332,18 @@ class OfflineAlgorithm(SavedAlgorithm):
         optimizer.step()
         self._accumulate(metrics)
 
+    def enough_updates(self) -> int:
+        """What :meth:`learn` takes where nobody says it, see :func:`~proq_agent.common.updates.enough_updates`."""
+        return enough_updates(self._known_dataset(), self.batch_size)
+
+    def _known_dataset(self) -> GoalDataset:
+        if self.dataset is None:
+            raise ValueError("there is nothing to learn from: pass dataset=... or call set_dataset() first")
+        return self.dataset
+
     def learn(
         self: SelfOffline,
-        total_timesteps: int,
+        total_timesteps: int | None = None,
         callback: MaybeCallback = None,
         log_interval: int | None = 1000,
         tb_log_name: str | None = None,
@@ -347,15 +357,18 @@ class OfflineAlgorithm(SavedAlgorithm):
         arguments, computes its share of every batch, and has the same agent in the end. Callbacks are those of each
         process; if one of them ends the training, it ends for all.
 
-        :param total_timesteps: number of updates
+        :param total_timesteps: number of updates; None: as many as the dataset takes, see :meth:`enough_updates`
         :param callback: called after every update
         :param log_interval: updates between two writes to the logger, besides the last; ``None`` for none
         :param tb_log_name: name of the run for TensorBoard; the algorithm's by default
         :param reset_num_timesteps: start counting from zero; ``False`` goes on where the model stands
         :param progress_bar: show one
         """
-        if self.dataset is None:
-            raise ValueError("there is nothing to learn from: pass dataset=... or call set_dataset() first")
+        dataset = self._known_dataset()
+        if total_timesteps is None:
+            total_timesteps = self.enough_updates()
+            if self.verbose:
+                print(f"from the data: {total_timesteps} updates")
         self.check_processes()
         distributed.copy_from_main(self.policy.state_dict().values())
         total_timesteps, callback = self._setup_learn(
@@ -377,7 +390,7 @@ class OfflineAlgorithm(SavedAlgorithm):
         self.check_losses()
         if self.num_timesteps >= total_timesteps:
             self.policy.set_training_mode(False)  # settings are chosen for the agent as it will act, without dropout
-            self.choose_settings(self.dataset.held_out)
+            self.choose_settings(dataset.held_out)
         callback.on_training_end()
         return self
 

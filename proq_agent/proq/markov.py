@@ -6,7 +6,7 @@ import numpy as np
 import torch as th
 
 from proq_agent.common.dataset import GoalDataset
-from proq_agent.common.row_file import Rows
+from proq_agent.common.row_file import Rows, whole
 from proq_agent.proq.time_scale import time_scale
 
 MAPS = ("goals", "open goals", "observations", "places")
@@ -22,10 +22,20 @@ HIDDEN_LIMIT = 0.25
 def choose_map(dataset: GoalDataset) -> str:
     """
     One of :data:`MAPS`, for a dataset; never that of places: the data do not tell whether a pose is part of the goal.
+    Nor is it of observations that show what is set when an episode begins, as the place of another target: states of
+    other episodes could not be reached.
     """
-    if hidden_share(dataset) > HIDDEN_LIMIT:
+    if hidden_share(dataset) > HIDDEN_LIMIT and not shows_its_episode(dataset):
         return "observations"
     return "open goals" if dataset.goal_spec.leaves_open else "goals"
+
+
+def shows_its_episode(dataset: GoalDataset) -> bool:
+    """Whether a coordinate of observations never changes in a trajectory, but from one to another."""
+    dataset = dataset.in_memory(MAX_SHUFFLED // dataset.observations.shape[1])
+    observations, starts = whole(dataset.observations), th.as_tensor(dataset.transition_rows, device=dataset.device)
+    stays = (observations[starts] == observations[starts + 1]).all(dim=0)
+    return bool((stays & (observations[starts] != observations[starts[0]]).any(dim=0)).any())
 
 
 def hidden_share(dataset: GoalDataset, seed: int = 0) -> float:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 import torch as th
 
-from proq_agent.common.dataset import GoalDataset
 from proq_agent.common.logged_pairs import leads_up_to, pairs_apart
 from proq_agent.proq.settings import DistanceSettings
+
+if TYPE_CHECKING:
+    from proq_agent.common.dataset import GoalDataset
 
 SEED, N_PAIRS = 0, 4000
 LONGEST_LEAD = 1000.0

@@ -211,7 +211,8 @@ class BenchmarkRun:
         """The folder with the final agent: found, or trained, from where an interrupted training stopped."""
         experiment, total, before = self.experiment, self.experiment.total, self._latest()
         if before is not None:
-            if algorithm(experiment.algo).load(before.agent).num_timesteps >= total:
+            agent = algorithm(experiment.algo).load(before.agent)
+            if agent.num_timesteps >= (total or agent._total_timesteps):
                 return before
             experiment = Experiment(
                 experiment.env,

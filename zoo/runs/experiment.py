@@ -57,7 +57,7 @@ class Experiment:
     device: str = "auto"
 
     @cached_property
-    def _entry(self) -> tuple[dict[str, Any], int]:
+    def _entry(self) -> tuple[dict[str, Any], int | None]:
         name = environment_id(self.env)
         return load_hyperparams(name, self.preset, self.conf_file, self.overrides, self.algo)
 
@@ -67,8 +67,8 @@ class Experiment:
         return self._entry[0]
 
     @property
-    def total(self) -> int:
-        """Number of updates of an agent that begins anew."""
+    def total(self) -> int | None:
+        """Number of updates of an agent that begins anew; None if it follows from the data."""
         return self.n_timesteps or self._entry[1]
 
     def check(self) -> None:
@@ -115,7 +115,7 @@ class Experiment:
             device=self.device,
             **self.hyperparams,
         )
-        return model, self.total
+        return model, self.total or model.enough_updates()
 
     def _resume(self, env: Env | None, info: DatasetInfo) -> tuple[OfflineAlgorithm, int]:
         path = self._agent_file()

@@ -75,7 +75,7 @@ def towards(positions: np.ndarray, aims: np.ndarray) -> np.ndarray:
 class ExactMap:
     """The map and the controller that a perfect learner would have: distances are steps along straight lines."""
 
-    keypoints = np.concatenate(
+    keypoints: np.ndarray = np.concatenate(
         [
             np.stack(np.meshgrid(np.linspace(1.0, SIDE - 1.0, 10), np.linspace(1.0, SIDE - 1.0, 10)), -1).reshape(
                 -1, 2
@@ -117,9 +117,15 @@ def steps_between(starts: np.ndarray, ends: np.ndarray) -> np.ndarray:
     return np.where(apart, np.inf, np.linalg.norm(starts - ends, axis=-1) / STEP)
 
 
-def navigator(edges: Sequence[ChanceEdge] = ()) -> Navigator:
-    """Plans over the square with these chance edges."""
+def navigator(edges: Sequence[ChanceEdge] = (), without: Callable[[np.ndarray], np.ndarray] | None = None) -> Navigator:
+    """
+    Plans over the square with these chance edges.
+
+    :param without: keypoints that are missing, ``[N, 2]`` to ``[N]`` bool
+    """
     exact = ExactMap()
+    if without is not None:
+        exact.keypoints = exact.keypoints[~without(exact.keypoints)]
     return Navigator(Planner(exact, PlanningSettings(max_hop=20.0, reach=2.0), edges), exact, exact)
 
 

@@ -104,3 +104,16 @@ def test_a_goal_beyond_the_band_is_not_walked_to_as_if_there_were_none() -> None
     assert fenced.plan(beside, beyond).probability == pytest.approx(0.9**16, abs=0.05)
     around = open_.plan(beside, beyond)
     assert around.probability > 0.95 and len(around.nodes) > 1
+
+
+@pytest.mark.parametrize("end", [START, GOAL], ids=["start", "goal"])
+def test_a_gap_in_the_keypoints_is_no_reason_to_cross_a_hazard(end: tuple[float, float]) -> None:
+    """No keypoint is within a hop of one end, so that nothing is promised; the way around is taken all the same."""
+    case = CASES["a trap, with a detour"]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        edges = separate_chance(case.world.walks(60_000), seed=0).edges
+    plans = navigator(edges, without=lambda at: np.linalg.norm(at - end, axis=1) < 6.0)
+    plan = plans.plan(np.array(START), np.array(GOAL))
+    assert plan.fallback and plan.probability == 0.0
+    assert play(case.world, plans, START, GOAL, 50, 600).success.mean() > 0.9

@@ -59,11 +59,9 @@ def test_portals_are_no_hazards_and_keep_their_numbers() -> None:
     assert len(Hazards([portal])) == 0
 
 
-def test_hops_that_are_too_long_are_not_looked_at() -> None:
+def test_what_is_no_hop_risks_nothing() -> None:
     hazards = Hazards([box([5.0, 0.0], [1.0, 1.0], 0.1)])
-    survival, losses = hazards.risks(
-        np.zeros((1, 2)), np.array([[10.0, 0.0]] * 2), np.array([10.0, 11.0]), longest=10.0
-    )
+    survival, losses = hazards.risks(np.zeros((1, 2)), np.array([[10.0, 0.0]] * 2), np.array([10.0, np.inf]))
     assert survival[0] < survival[1] == 1.0 and not losses[1].any()
 
 

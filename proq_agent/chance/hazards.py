@@ -51,18 +51,17 @@ class Hazards:
         starts: NDArray[np.floating],
         ends: NDArray[np.floating],
         lengths: NDArray[np.floating],
-        longest: float = np.inf,
     ) -> Risks:
         """
         The risks of hops along straight lines in goal space, at a constant pace.
 
         :param starts: ``[..., goal_dim]`` points; with ``ends`` they broadcast to the shape of ``lengths``
         :param ends: ``[..., goal_dim]`` points
-        :param lengths: ``[...]`` of the hops, in steps, as far as regions do not tell how far a step leads
-        :param longest: longer hops are not looked at
+        :param lengths: ``[...]`` of the hops, in steps, as far as regions do not tell how far a step leads; infinite
+            ones are no hops and risk nothing
         """
         shape, dim = np.shape(lengths), np.shape(ends)[-1]
-        looked_at = np.flatnonzero(np.ravel(lengths) <= longest)
+        looked_at = np.flatnonzero(np.isfinite(np.ravel(lengths)))
         starts, ends = (np.broadcast_to(points, (*shape, dim)).reshape(-1, dim)[looked_at] for points in (starts, ends))
         inside, around = (_shares(starts, ends, self.centres, axes) for axes in (self.axes, self.wider_axes))
         # Learned distances are too long where chance made the data scarce, the more the nearer one comes.

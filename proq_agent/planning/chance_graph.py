@@ -76,7 +76,8 @@ class ChanceGraph:
     routes are those of the graph.
 
     No risk is taken because a keypoint is missing: where there are portals, a hop of up to twice ``max_hop``, two hops
-    if there were a keypoint in its middle, is as sure as any, only expensive.
+    if there were a keypoint in its middle, is as sure as any, only expensive. Where longer ones are needed nothing is
+    promised, and in the ways that bridge gaps to be struck costs as much as to miss the goal.
 
     :param graph: entrances and exits are nodes like any other; with entrances it must not be sparse
     :param nodes: which of them are entrances
@@ -98,12 +99,14 @@ class ChanceGraph:
         other = ChanceGraph(self.graph.with_closures(blocked, surcharges), self.nodes, self.points)
         if len(self.nodes.entrances):
             other.__dict__["_risky_hops"] = self._risky_hops  # lengths do not change
+            if self._wary is not self.graph:
+                other.__dict__["_survival"] = self._survival
         return other
 
     def risks(self, starts: np.ndarray, ends: np.ndarray, lengths: np.ndarray) -> Risks | None:
         """What hops risk (see :meth:`Hazards.risks`), None if there are no hazards."""
         hazards = self.nodes.hazards
-        return hazards.risks(starts, ends, lengths, self.graph.trusted_hop) if len(hazards) else None
+        return hazards.risks(starts, ends, lengths) if len(hazards) else None
 
     def routes(self, to_goal: np.ndarray, penalties: np.ndarray | float = 0.0, risks: Risks | None = None) -> Routes:
         """
@@ -111,7 +114,9 @@ class ChanceGraph:
 
         :param risks: of the hops to the goals, ``[B, K]``
         """
-        walk, n = self.graph.routes(to_goal, penalties), len(self.nodes.entrances)
+        n = len(self.nodes.entrances)
+        charges = penalties if risks is None else penalties + self.graph.cost_of_a_miss * (1.0 - risks.survival)
+        walk = self._wary.routes(to_goal, charges)
         if not n:
             return walk
         to_goal, last_hops = self.graph.last_hops(to_goal, penalties)
@@ -157,6 +162,22 @@ class ChanceGraph:
         goal_odds, goal_delays = (part[:, 0] for part in _mixed(goal_risks, 1.0, 0.0, *landings))
         seen = routes._replace(odds=odds, costs=np.where(odds > 0, delays, routes.costs))
         return self.graph.next_hops(seen, from_state, state_to_goal, penalties, goal_penalties + goal_delays, goal_odds)
+
+    @cached_property
+    def _wary(self) -> HopGraph:
+        """The graph in which every hop costs what it risks; without hazards it is the same."""
+        if self.points is None or not len(self.nodes.hazards):
+            return self.graph
+        graph = cast("KeypointGraph", self.graph)
+        charges = graph.cost_of_a_miss * (1.0 - self._survival)
+        return graph.with_closures(graph.blocked, graph.surcharges + charges)
+
+    @cached_property
+    def _survival(self) -> np.ndarray:
+        """``[K, K]`` how likely hops arrive, be they as long as they may."""
+        points, distances = cast(np.ndarray, self.points), cast("KeypointGraph", self.graph).distances
+        rows = zip(points, distances, strict=True)  # all at once might be more than memory holds
+        return np.stack([self.nodes.hazards.risks(point, points, lengths).survival for point, lengths in rows])
 
     @cached_property
     def _paths(self) -> StochasticPaths:

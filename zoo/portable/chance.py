@@ -50,8 +50,8 @@ class Chance:
         inside, around = (_shares(starts, ends, regions["centres"], regions[name]) for name in ("axes", "wider_axes"))
         steps = np.linalg.norm((ends - starts)[..., None, :] / regions["steps"], axis=-1)
         steps = np.where(np.isinf(regions["steps"][:, 0]), lengths[..., None], steps)
-        short = lengths[..., None] <= self.longest
-        steps = np.where(short, inside + STRAYING * (around - inside), 0.0) * np.where(short, steps, 0.0)
+        exist = np.isfinite(lengths[..., None])
+        steps = np.where(exist, inside + STRAYING * (around - inside), 0.0) * np.where(exist, steps, 0.0)
         strikes = -np.log1p(-regions["rates"]) * steps  # expected
         total = strikes.sum(axis=-1, keepdims=True)
         losses[..., regions["numbers"].astype(int)] = -np.expm1(-total) / np.where(total > 0, total, 1.0) * strikes

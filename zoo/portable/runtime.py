@@ -109,8 +109,12 @@ class Runtime:
         weights[self.blocked] = weights[:, self.blocked] = np.inf
         np.fill_diagonal(weights, np.inf)
         trusted = (self.distances <= self.max_hop) & np.isfinite(weights)
-        self.weights = weights + 1e-9 * weights.max(initial=1.0, where=trusted)  # ties go to fewer hops
-        self.costs = self.weights.copy()
+        # Ties go to fewer hops. Where gaps are bridged, hops cost what they risk, too.
+        self.weights, self.wary = (
+            costs + 1e-9 * costs.max(initial=1.0, where=trusted)
+            for costs in (weights, weights + self.miss * (1.0 - self.chance.survival))
+        )
+        self.costs = self.wary.copy()
         np.fill_diagonal(self.costs, 0.0)
         for k in range(self.size):  # Floyd-Warshall
             np.minimum(self.costs, self.costs[:, k, None] + self.costs[k], out=self.costs)
@@ -141,11 +145,12 @@ class Runtime:
         """Shortest routes to a goal, given the lengths of the last hops and what they cost beyond."""
         risks = self.chance.risks(self.points, goal, to_goal)
         to_goal = np.where(self.blocked | self.chance.is_entrance, np.inf, to_goal)
-        last_hops = self.hop_costs(to_goal) + penalties
+        plain = self.hop_costs(to_goal) + penalties
+        last_hops = plain + self.miss * (1.0 - risks[0])
         # Taken off and added at the end: a long last hop would drown differences.
         offset = last_hops.min() if np.isfinite(last_hops.min()) else 0.0
         costs = (self.costs + (last_hops - offset)).min(axis=1)
-        onward = self.weights + costs
+        onward = self.wary + costs
         successors, ends = onward.argmin(axis=1), last_hops - offset <= onward.min(axis=1)
         lengths = np.where(ends, to_goal, self.distances[np.arange(self.size), successors])
         successors = np.where(np.isinf(costs), -1, np.where(ends, self.size, successors))
@@ -155,8 +160,8 @@ class Runtime:
         walk = Routes(costs + offset, successors, 1.0 * np.isfinite(costs), trusted[:-1], *np.zeros((2, 0)))
         if not len(self.chance.entrances):
             return walk
-        last_hops = np.where(to_goal <= self.chance.longest, last_hops, np.inf)
-        return self.chance.routes(walk, self.weights, last_hops, risks, self.blocked, self.miss)
+        plain = np.where(to_goal <= self.chance.longest, plain, np.inf)
+        return self.chance.routes(walk, self.weights, plain, risks, self.blocked, self.miss)
 
     # -------------------------------------------------------------------------------------------------------- acting
 

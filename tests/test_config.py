@@ -52,9 +52,19 @@ def test_every_entry_of_the_shipped_file_is_read_without_error() -> None:
 # Every switch of a departure from the paper, in the paper's position.
 DEPARTURES: dict[str, Any] = {
     "stochastic": "ignore",
+    "held_out": 0.0,
+    "map_of": "goals",
     "distance": {"floor": False, "bounded_ood": False, "far_focus": math.inf},
-    "keypoints": {"bounded": False, "barrier": True},
-    "planning": {"reach": 0.0, "caution": 0.0, "patience": None, "bridge_gaps": False, "bar_strays": False},
+    "keypoints": {"n": 100, "bounded": False, "barrier": True},
+    "planning": {
+        "max_hop": 100.0,
+        "direct": False,
+        "reach": 0.0,
+        "caution": 0.0,
+        "patience": None,
+        "bridge_gaps": False,
+        "bar_strays": False,
+    },
     "policy_kwargs": {
         "standardise": False,
         "guided_actor": False,

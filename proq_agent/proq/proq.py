@@ -85,8 +85,9 @@ class ProQ(OfflineAlgorithm):
     plans over the keypoints by shortest paths of hops not longer than ``planning.max_hop`` and heads for the first of
     them.
 
-    ``num_timesteps`` counts gradient updates; no environment is needed to learn. Defaults are the paper's where it has
-    them. A group of settings is given as an instance of its class or as a dict of some of its settings.
+    ``num_timesteps`` counts gradient updates; no environment is needed to learn. Sizes and rates are the paper's by
+    default, but not every mechanism: the zoo's page "What differs from the paper" has all of them, with their switches.
+    A group of settings is given as an instance of its class or as a dict of some of its settings.
 
     :param policy: ``"MultiInputPolicy"`` or a subclass of :class:`~proq_agent.proq.policies.ProQPolicy`
     :param env: a goal environment to take the spaces from and to evaluate in; optional

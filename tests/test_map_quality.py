@@ -52,6 +52,22 @@ def test_distances_are_compared_with_the_walk(tiny, monkeypatch: pytest.MonkeyPa
     assert folded.false_shortcuts == pytest.approx(1.0 - (5 / 6) ** 2, abs=0.06)
 
 
+def test_two_thousand_pairs_are_left_where_half_of_them_have_no_way(tiny, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two rooms without a door."""
+    walled = replace(MAZE, walls=np.array([[1, 1, 1, 1, 1], [1, 0, 1, 0, 1], [1, 1, 1, 1, 1]], dtype=bool))
+    rooms = th.tensor([4.0, 12.0]).repeat_interleave(25)
+    states = th.stack([rooms, th.full((50,), 4.0)], dim=1) + th.linspace(-0.5, 0.5, 50)[:, None]
+    pairs = []
+
+    def distance(_: object, x: th.Tensor, y: th.Tensor) -> th.Tensor:
+        pairs.append(((x[..., 0] < 8.0) == (y[..., 0] < 8.0)).sum().item())
+        return (x - y).abs().amax(dim=-1)
+
+    monkeypatch.setattr("zoo.figures.map_quality.learned_distances", distance)
+    assert map_quality(tiny(), walled, states).distance_correlation is not None
+    assert pairs[0] >= 2000
+
+
 def test_the_distance_that_is_judged_has_no_floor(tiny) -> None:
     """A quasimetric of almost nothing: what plans are made with would be the straight line."""
     model = tiny()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,8 +13,18 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from proq_agent.common.offline import OfflineAlgorithm
 
-# What learns, acts, evaluates and makes data; commands, tables and pictures may change.
-CODE = ("proq_agent", "wrappers", "zoo/data")
+# What learns, acts, evaluates, makes data and judges maps, and the worlds themselves; commands, tables and pictures may
+# change.
+CODE = (
+    "proq_agent",
+    "wrappers",
+    "zoo/data",
+    "zoo/worlds",
+    "zoo/runs/experiment.py",
+    "zoo/figures/learned_map.py",
+    "zoo/figures/map_quality.py",
+    "zoo/figures/maze_geometry.py",
+)
 
 
 def digest(*parts: Any) -> str:
@@ -36,7 +47,11 @@ def code_version() -> str:
     """
     root = Path(__file__).resolve().parents[2]
     code = hashlib.sha256()
-    for path in sorted(path for part in CODE for path in (root / part).rglob("*.py")):
+    for path in sorted(path for part in CODE for path in _modules(root / part)):
         code.update(f"{path.relative_to(root).as_posix()}\n".encode())
         code.update(path.read_bytes())
     return code.hexdigest()[:12]
+
+
+def _modules(part: Path) -> Iterable[Path]:
+    return part.rglob("*.py") if part.is_dir() else [part]

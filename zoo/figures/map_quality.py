@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from zoo.figures.maze_geometry import MazeGeometry
 
 
-N_GOALS, N_STARTS = 50, 50  # pairs: every goal from starts of its own
+N_GOALS, N_STARTS = 50, 100  # pairs: every goal from starts of its own; 2,000 even if half of them have no way
 N_PIXELS = 400  # along the longer side of the maze, for areas
 SEED = 0  # every agent is asked about the same pairs
 

@@ -383,6 +383,18 @@ def test_a_zip_with_very_many_members_is_refused_unread(agent: Path) -> None:
         read_archive(agent)
 
 
+def test_a_zip_that_tells_another_size_where_few_look_is_refused_unread(agent: Path) -> None:
+    """What looks like the records of a large zip is the comment of its last member."""
+    record = bytes(40) + (100).to_bytes(8, "little") + bytes(8) + b"PK\x06\x07" + bytes(12) + b"\1\0\0\0"
+    with zipfile.ZipFile(agent, "w") as archive:
+        for number in range(1000):
+            info = zipfile.ZipInfo(f"{number}")
+            info.comment = record if number == 999 else b""
+            archive.writestr(info, b"")
+    with pytest.raises(CheckpointError, match="bytes of names"):
+        read_archive(agent)
+
+
 @pytest.mark.parametrize("rest", ["{}", '{"dict": 3}', '{"tensor": "no"}', "[" * 100_000, '{"tuple": {}}', "[]"])
 def test_malformed_plain_values_are_refused(agent: Path, rest: str) -> None:
     rewrite(agent, rehashed(members_of(agent) | {"training.json": rest.encode()}))

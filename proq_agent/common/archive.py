@@ -212,8 +212,8 @@ def _check_zip(file: BinaryIO) -> int:
     if len(end) < 18 or not zipfile.is_zipfile(file):
         raise CheckpointError("truncated: the end of the zip is missing")
     directory = int.from_bytes(end[8:12], "little")
-    if before[-20:-16] == b"PK\x06\x07":
-        directory = int.from_bytes(before[-76:-20][40:48], "little")
+    if before[-20:-16] == b"PK\x06\x07":  # which zipfile may yet ignore
+        directory = max(directory, int.from_bytes(before[-76:-20][40:48], "little"))
     if directory > MAX_DIRECTORY_BYTES:
         raise CheckpointError(f"{directory} bytes of names, more than any agent of ours has: refused")
     return size

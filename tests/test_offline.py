@@ -11,9 +11,10 @@ import gymnasium as gym
 import numpy as np
 import pytest
 import torch as th
+from agent_files import as_stream, members_of, with_metadata
 from stable_baselines3.common.evaluation import evaluate_policy
 from stable_baselines3.common.vec_env import DummyVecEnv, VecMonitor, VecNormalize
-from tiny_goal import TinyGoalEnv, tiny_arrays, tiny_model
+from tiny_goal import TINY, TinyGoalEnv, tiny_arrays, tiny_model
 
 from proq_agent import GCBC, GoalDataset, GoalSpec, ProQ
 from proq_agent.common.errors import CheckpointError
@@ -159,6 +160,22 @@ def test_an_observation_from_another_world_is_noticed_without_an_environment(kin
         warnings.simplefilter("error")
         loaded.predict(far_off(loaded))  # once is enough
         model.predict(far_off(model, 0.0))
+
+
+def test_agents_of_older_files_know_their_world_by_their_map() -> None:
+    model = tiny_model()
+    model.save(file := io.BytesIO())
+    members = members_of(file)
+    learned = {"chance_edges": []}  # as it was before there were limits
+    loaded = ProQ.load(as_stream(with_metadata(members, learned=learned)), device="cpu")
+    for known, limits in zip(loaded.goal_limits, model.goal_limits, strict=True):
+        np.testing.assert_allclose(known, limits, atol=0.01)  # but for what was set aside
+    with pytest.warns(UserWarning, match=r"achieved_goal\[1\] is 100, but .*VecNormalize"):
+        loaded.predict(far_off(loaded))
+    spaces = {"observation_space": model.observation_space, "action_space": model.action_space}
+    unlearned = ProQ(**spaces, device="cpu", **TINY)
+    unlearned.save(file := io.BytesIO())
+    assert ProQ.load(file, device="cpu").goal_limits is None, "it has seen no data"
 
 
 def test_a_normalising_environment_is_noticed_by_what_it_shows() -> None:

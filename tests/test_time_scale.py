@@ -74,3 +74,12 @@ def test_an_agent_chooses_says_and_keeps_what_its_data_tell(tmp_path, capsys):
     loaded.set_dataset(GoalDataset(**tiny_arrays(seed=1)))  # other data do not change what was learned with
     assert loaded.distance == chosen
     assert loaded.keypoints.repel_range == chosen.far_focus
+
+
+def test_an_agent_that_goes_on_chooses_what_it_was_told_to_forget(tmp_path):
+    dataset = GoalDataset(**tiny_arrays())
+    tiny_model().learn(2).save(tmp_path / "agent.zip")
+    changes = {"distance": LEFT_TO_DATA, "keypoints": {"repel_range": None}}
+    model = ProQ.load(tmp_path / "agent.zip", device="cpu", dataset=dataset, **changes)
+    model.learn(6, reset_num_timesteps=False)
+    assert model.distance.is_known and model.keypoints.repel_range == model.distance.far_focus

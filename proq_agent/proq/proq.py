@@ -19,6 +19,7 @@ from proq_agent.chance.edges import ChanceEdge, edges_from_dicts
 from proq_agent.chance.separation import separate_chance
 from proq_agent.common.dataset import HELD_OUT, MAX_HELD_OUT, GoalDataset
 from proq_agent.common.distributed import own_rows
+from proq_agent.common.goal_limits import GoalLimits
 from proq_agent.common.goal_sampling import GoalBatch, GoalSampling
 from proq_agent.common.offline import OfflineAlgorithm
 from proq_agent.common.settings import Renamed, as_settings, to_dict
@@ -262,13 +263,14 @@ class ProQ(OfflineAlgorithm):
         self.chance_edges = ()
         assert self.seed is not None
         dataset = dataset.split(self.held_out, self.seed)
-        if self.stochastic == "ignore":
-            return dataset
-        apart = separate_chance(dataset, self.seed)
-        self.chance_edges = apart.edges
-        if len(apart.rows) or self.verbose:
-            print(apart.summary)
-        return dataset.cut(apart.rows)
+        if self.stochastic == "plan":
+            apart = separate_chance(dataset, self.seed)
+            self.chance_edges = apart.edges
+            if len(apart.rows) or self.verbose:
+                print(apart.summary)
+            dataset = dataset.cut(apart.rows)
+        self._complete_settings(dataset)
+        return dataset
 
     def _on_map(self, dataset: GoalDataset) -> GoalDataset:
         """The same trajectories, with points of the map for goals."""
@@ -276,7 +278,8 @@ class ProQ(OfflineAlgorithm):
             return dataset.on_observations()
         return dataset if isinstance(self.map_of, str) else dataset.on_coordinates(self.map_of)
 
-    def _fit(self, dataset: GoalDataset) -> None:
+    def _complete_settings(self, dataset: GoalDataset) -> None:
+        """Losses follow the data where they are not told; of an agent that goes on, too, if it was told to forget."""
         if not self.distance.is_known:
             self.distance, why = choose_distance(self.distance, dataset)
             if self.verbose:
@@ -284,6 +287,8 @@ class ProQ(OfflineAlgorithm):
         if self.keypoints.repel_range is None:
             farthest = min(self.distance.far_focus, self.distance.far_offset)
             self.keypoints = replace(self.keypoints, repel_range=farthest)
+
+    def _fit(self, dataset: GoalDataset) -> None:
         if self.policy.standardise:
             self.policy.observation_scaler.fit(dataset.observations)
             self.policy.goal_scaler.fit(dataset.achieved_goals)
@@ -428,7 +433,18 @@ class ProQ(OfflineAlgorithm):
 
     def _set_learned_values(self, values: dict[str, Any]) -> None:
         super()._set_learned_values(values)
+        if self.goal_limits is None and self.map_of == "goals":  # older files do not tell, but their maps do
+            self.goal_limits = self._limits_of_map()
         self.chance_edges = tuple(edges_from_dicts(values["chance_edges"], self.policy.goal_scaler.mean.numel()))
+
+    def _limits_of_map(self) -> GoalLimits | None:
+        """How far the data go that the map was learned from; None if there were none."""
+        policy = self.policy
+        if not (policy.keypoint_low < policy.keypoint_high).any():
+            return None
+        step = policy.longest_step * policy.goal_scaler.std
+        low, high = (policy.goal_scaler.inverse(bound) for bound in (policy.keypoint_low, policy.keypoint_high))
+        return GoalLimits((low - step).cpu().numpy(), (high + step).cpu().numpy())
 
     # ------------------------------------------------------------------------------------------------------ acting
 

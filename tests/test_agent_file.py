@@ -208,7 +208,22 @@ def test_infinity_has_a_meaning_where_a_coordinate_never_changes(members: Member
 
 def test_numbers_that_fit_nothing_are_refused(members: Members) -> None:
     refused(weights(members, action_low=th.tensor([-5.0, -5.0])), "action_low is not that of the action space")
-    refused(weights(members, **{"goal_scaler.std": th.zeros(2)}), r"goal_scaler\.std is not positive")
+    refused(weights(members, **{"goal_scaler.std": th.full((2,), 1e-45)}), r"goal_scaler\.std is not greater")
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("goal_scaler.mean", 3e38),
+        ("observation_scaler.mean", -1e38),
+        ("longest_step", 0.0),
+        ("standard_keypoints", 3e38),
+        ("encoder.output.weight", -1e38),
+    ],
+)
+def test_numbers_too_large_to_act_with_are_refused(members: Members, name: str, value: float) -> None:
+    shape = ProQ.load(as_stream(members), device="cpu").policy.state_dict()[name].shape
+    refused(weights(members, **{name: th.full(shape, value)}), "policy.*the weights make no sense")
 
 
 def test_other_types_of_numbers_are_refused(members: Members) -> None:

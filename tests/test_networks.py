@@ -20,6 +20,12 @@ def test_layers_of_other_width_have_no_residual():
     assert MLP(8, [8, 8], 2).skips == [False, False]
 
 
+@pytest.mark.parametrize("sizes", [[0], [8, -1], [0, 8]])
+def test_layers_without_units_are_refused(sizes):
+    with pytest.raises(ValueError, match="hidden layers must be at least 1 wide"):
+        MLP(3, sizes, 2)
+
+
 def test_dropout_acts_in_training_alone_and_repeats_with_the_generator():
     network = MLP(4, [256], 1, dropout=0.5)
     x = th.randn(3, 4)

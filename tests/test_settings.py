@@ -39,6 +39,8 @@ def test_a_group_is_made_of_an_instance_a_dict_or_nothing():
     [
         ({"inner": {"share": 2.0}}, "share must be a share, got 2.0"),
         ({"inner": {"share": math.nan}}, "share must be a number, got nan"),
+        ({"inner": {"share": 10**30}}, "share must be a number, got 10000"),
+        ({"inner": {"share": 10**400}}, "share must be a number, got 10000"),
         ({"inner": {"steps": 1.5}}, "steps must be a whole number or None, got 1.5"),
         ({"count": True}, "count must be a whole number, got True"),
         ({"on": 1}, "on must be true or false, got 1"),

@@ -16,6 +16,8 @@ from proq_agent.common.row_statistics import std_mean
 if TYPE_CHECKING:
     from proq_agent.common.row_file import Rows
 
+LEAST_STD = 1e-6  # a feature that varies less never changes
+
 
 class MLP(nn.Module):
     """
@@ -42,6 +44,8 @@ class MLP(nn.Module):
         super().__init__()
         if not 0.0 <= dropout < 1.0:
             raise ValueError(f"dropout must lie in [0, 1), got {dropout}")
+        if not all(width >= 1 for width in hidden_sizes):
+            raise ValueError(f"hidden layers must be at least 1 wide, got {list(hidden_sizes)!r:.100}")
         widths = [input_dim, *hidden_sizes]
         self.hidden = nn.ModuleList(nn.Linear(a, b) for a, b in itertools.pairwise(widths))
         self.norms = nn.ModuleList(nn.LayerNorm(b) if layer_norm else nn.Identity() for b in hidden_sizes)
@@ -86,7 +90,7 @@ class Standardise(nn.Module):
         """Take the statistics of ``data``; a feature that never changes is only shifted."""
         std, mean = std_mean(data)
         self.mean.copy_(mean)
-        self.std.copy_(th.where(std > 1e-6, std, th.ones_like(std)))
+        self.std.copy_(th.where(std > LEAST_STD, std, th.ones_like(std)))
 
     def forward(self, x: th.Tensor) -> th.Tensor:
         return (x - self.mean) / self.std

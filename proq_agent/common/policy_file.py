@@ -7,13 +7,14 @@ import pathlib
 from typing import Any, ClassVar, TypeVar
 
 import torch as th
+from gymnasium import spaces
 from stable_baselines3.common.policies import BasePolicy
 from stable_baselines3.common.utils import get_device
 
 from proq_agent.common.archive import read_archive, write_archive
 from proq_agent.common.errors import CheckpointError, check_names, within
 from proq_agent.common.json_values import from_json_value, space_from_json, space_to_json, to_json_value
-from proq_agent.common.networks import Standardise
+from proq_agent.common.networks import LEAST_STD, Standardise
 from proq_agent.common.state_checks import at_most_tensors, check_module_state
 from proq_agent.common.tensor_file import check_finite
 
@@ -42,8 +43,24 @@ class SavedPolicy(BasePolicy):
             if bound is not None and not th.equal(bound.cpu(), th.as_tensor(limit, dtype=bound.dtype)):
                 raise ValueError(f"action_{name} is not that of the action space")
         for name, module in self.named_modules():
-            if isinstance(module, Standardise) and not (module.std > 0).all():
-                raise ValueError(f"{name}.std is not positive")
+            if isinstance(module, Standardise) and not (module.std > LEAST_STD).all():
+                raise ValueError(f"{name}.std is not greater than {LEAST_STD}")
+        was_training = self.training
+        self.set_training_mode(False)
+        with th.no_grad():
+            sound = self._is_sound()
+        self.set_training_mode(was_training)
+        if not sound:
+            raise ValueError("the weights make no sense: what they compute for a plain observation is not finite")
+
+    def _is_sound(self) -> bool:
+        """Whether it acts upon one observation at least, that of zeros: finite weights may be too large for that."""
+        assert isinstance(self.observation_space, spaces.Dict)
+        observation = {
+            key: th.zeros(1, *space.shape, device=self.device)  # type: ignore[misc]
+            for key, space in self.observation_space.spaces.items()
+        }
+        return bool(self._predict(observation, deterministic=True).isfinite().all())
 
     def save(self, path: PathOrStream) -> None:
         """

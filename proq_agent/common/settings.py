@@ -12,6 +12,8 @@ from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
 S = TypeVar("S", bound="Settings")
 
+MAX_WHOLE = 2**53  # beyond, a whole number is not the float that it stands for, and PyTorch takes few of them
+
 
 @dataclass(frozen=True)
 class Settings:
@@ -61,8 +63,10 @@ def _options(hint: Any) -> tuple[Any, ...]:
 
 
 def _is_a(value: Any, kind: Any) -> bool:
+    if kind is float and _is_a(value, int):
+        return bool(abs(value) <= MAX_WHOLE)
     if kind is float:
-        return isinstance(value, int | float) and not isinstance(value, bool) and not math.isnan(value)
+        return isinstance(value, float) and not math.isnan(value)
     return isinstance(value, kind) and (kind is not int or not isinstance(value, bool))
 
 

@@ -170,8 +170,10 @@ class HopGraph(ABC):
     def last_hops(self, to_goal: np.ndarray, penalties: np.ndarray | float = 0.0) -> tuple[np.ndarray, np.ndarray]:
         """``[B, K]`` lengths and costs of the hops to each goal, inf where none is allowed; see :meth:`routes`."""
         to_goal = np.atleast_2d(np.asarray(to_goal, dtype=np.float64))
-        if to_goal.ndim != 2 or to_goal.shape[1] != self.n_nodes or np.isnan(to_goal).any():
-            raise ValueError(f"to_goal must be [B, {self.n_nodes}] without NaN, got {to_goal.shape}.")
+        if to_goal.ndim != 2 or to_goal.shape[1] != self.n_nodes:
+            raise ValueError(f"to_goal must be [B, {self.n_nodes}], got {to_goal.shape}.")
+        if np.isnan(to_goal).any():
+            raise ValueError("to_goal holds NaN: the goal is far from all that was learned from.")
         to_goal = np.where(self.blocked | self.terminals, np.inf, to_goal)
         return to_goal, self.hop_costs(to_goal) + penalties
 

@@ -22,6 +22,7 @@ GoalRows = TypeVar("GoalRows", np.ndarray, th.Tensor)
 
 # Locations vary by about one over the whole map, but by far less over the short ways that the actor goes.
 DIFFERENCE_GAIN = 5.0
+N_TRIED = 1000  # keypoints of a file
 
 
 class ProQPolicy(SavedPolicy):
@@ -111,6 +112,7 @@ class ProQPolicy(SavedPolicy):
             ("n_keypoints", n_keypoints),
             ("latent_dim", latent_dim),
             ("n_components", n_components),
+            ("component_size", component_size),
         ):
             if value < 1:
                 raise ValueError(f"{name} must be at least 1, got {value}")
@@ -156,6 +158,11 @@ class ProQPolicy(SavedPolicy):
     def _get_constructor_parameters(self) -> dict[str, Any]:
         """For ``save`` and ``load`` of a policy alone."""
         return {"observation_space": self.observation_space, "action_space": self.action_space, **self._sizes}
+
+    def _is_sound(self) -> bool:
+        """Also whether there are distances between keypoints, the first ones: loading must stay quick."""
+        places = self.embed_goals(self.keypoints[:N_TRIED])
+        return bool(places.isfinite().all() and (self.distances(places[:1], places) >= 0).all()) and super()._is_sound()
 
     @property
     def n_keypoints(self) -> int:

@@ -19,6 +19,8 @@ from proq_agent.common.errors import CheckpointError
 
 CPU_GENERATOR_BYTES, OTHER_GENERATOR_BYTES = 5056, 64  # of its state; elsewhere a seed and a position, at most
 
+CHOICES = "foreach", "fused"  # of an optimiser, which are its own if they are None
+
 
 @contextmanager
 def at_most_tensors(n: int) -> Iterator[None]:
@@ -88,7 +90,7 @@ def check_optimizer_state(optimizer: th.optim.Optimizer, state: Any) -> None:
             raise ValueError("an optimiser's state is of other parameters or of another optimiser")
         settings = {name: value for name, value in theirs.items() if name in optimizer.defaults}
         for name, value in settings.items():
-            if not _alike(value, mine[name]):
+            if not _alike(value, None if name in CHOICES else mine[name]):
                 raise ValueError(f"an optimiser's {name} is {value!r:.40}")
         # A step on one number: its constructor checks the settings, and its state shows what belongs there.
         example = nn.Parameter(th.zeros(1))
@@ -113,7 +115,7 @@ def _alike(value: Any, model: Any) -> bool:
     if isinstance(model, tuple):
         return isinstance(value, tuple) and len(value) == len(model) and all(map(_alike, value, model))
     if isinstance(model, bool) or model is None:
-        return isinstance(value, bool) or value is None
+        return isinstance(value, bool) or (value is None and model is None)
     return type(value) in (int, float) and math.isfinite(value)
 
 

@@ -100,6 +100,20 @@ def test_a_compiled_policy_saves_loads_and_takes_parameters(tiny, tmp_path):
     assert isinstance(model.policy, th._dynamo.OptimizedModule)
 
 
+def test_an_agent_with_one_compiled_network_saves_and_loads(tiny, tmp_path):
+    model = tiny()
+    model.policy.actor = th.compile(model.policy.actor)
+    model.save(tmp_path / "agent")
+    loaded = ProQ.load(tmp_path / "agent", device="cpu")
+    assert same_tensors(loaded.policy.actor.state_dict(), model.policy.actor._orig_mod.state_dict())
+
+
+@pytest.mark.parametrize("algorithm", [ProQ, QRL])
+def test_a_policy_for_other_observations_is_answered(algorithm, walks):
+    with pytest.raises(ValueError, match=r"'MlpPolicy' is unknown.*'MultiInputPolicy'"):
+        algorithm("MlpPolicy", dataset=walks)
+
+
 @pytest.mark.parametrize("algorithm", [ProQ, QRL])
 def test_a_short_run_leaves_a_log_entry_under_the_algorithms_name(algorithm, walks, tmp_path):
     arguments = {"dataset": walks, "policy_kwargs": {"net_arch": [8]}, "batch_size": 16, "device": "cpu"}

@@ -103,7 +103,8 @@ class SavedAlgorithm(BaseAlgorithm):
                 pickled[name] = getattr(self, name)
         if self.policy_class is not self._default_policy():
             pickled["policy_class"] = self.policy_class
-        states: dict[str, Any] = {"policy": self.get_parameters()["policy"]}
+        weights = self.get_parameters()["policy"]  # of a part that is compiled alone under their usual names, too
+        states: dict[str, Any] = {"policy": {key.replace("_orig_mod.", ""): value for key, value in weights.items()}}
         if "training" not in excluded:
             states["training"] = self._training_state()
         self._check_finite_states(states)

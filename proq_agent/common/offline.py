@@ -180,6 +180,15 @@ class OfflineAlgorithm(SavedAlgorithm):
         if size > MAX_POLICY_SIZE:
             raise ValueError(f"the policy would hold {size} numbers, more than {MAX_POLICY_SIZE}: choose smaller sizes")
 
+    def _get_policy_from_name(self, policy_name: str) -> type[BasePolicy]:
+        """SB3's, which leaves open what there is instead."""
+        if policy_name in self.policy_aliases:
+            return self.policy_aliases[policy_name]
+        known = " or ".join(map(repr, self.policy_aliases))
+        raise ValueError(
+            f"policy {policy_name!r} is unknown; observations with goals are dicts: take {known}, or a class"
+        )
+
     def _policy_arguments(self) -> dict[str, Any]:
         """Arguments of the policy's constructor that are not among ``policy_kwargs``."""
         return {}

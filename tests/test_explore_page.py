@@ -124,6 +124,19 @@ def test_play_walks_in_the_simulator_and_says_what_happened(open_page: Open) -> 
     playwright.expect(page.locator("#status")).to_have_text("Stopped.")
 
 
+@pytest.mark.parametrize("width", [1280, 390])
+def test_odds_are_legible_beside_the_colour_of_their_portal(open_page: Open, width: int) -> None:
+    page = open_page("#agent=pointmaze-teleport-stitch-v0", width=width)
+    odds = page.locator("text.odds")
+    playwright.expect(odds).to_have_count(6)
+    colours = {mark.get_attribute("fill") for mark in odds.locator("tspan").all()}
+    assert len(colours) == 2
+    edge = page.locator("svg").evaluate("svg => svg.getBoundingClientRect().right")
+    assert all(label.evaluate("text => text.getBoundingClientRect().right") <= edge for label in odds.all())
+    red, green, blue = (int(odds.first.get_attribute("fill")[k : k + 2], 16) for k in (1, 3, 5))
+    assert max(red, green, blue) < 0x60  # on white, WCAG asks for 4.5:1
+
+
 def test_keys_alone_do_it(open_page: Open) -> None:
     page = open_page()
     expect = playwright.expect

@@ -122,11 +122,13 @@ export class MapPanel {
       parts.push(`${ring} class="casing" fill="none" stroke="#fff" stroke-width="${5 * p}" stroke-opacity=".8"/>
         ${ring} class="portal" fill="${colour}" fill-opacity=".18" stroke="${colour}" stroke-width="${2.2 * p}"/>`);
       edge.exits.forEach((exit, i) => {
-        const [u, v] = this.at(exit), [mx, my] = [(x + u) / 2 + (v - y) * 0.12, (y + v) / 2 - (u - x) * 0.12];
+        const [u, v] = this.at(exit), past = u + 60 * p > this.view[0] + this.view[2]; // the rim of what is shown
+        const [mx, my] = [(x + u) / 2 + (v - y) * 0.12, (y + v) / 2 - (u - x) * 0.12];
         parts.push(`<path d="M${x} ${y}Q${mx} ${my} ${u} ${v}" fill="none" stroke="${colour}" stroke-opacity=".75"
           stroke-width="${1.3 * p}" stroke-dasharray="${6 * p} ${4 * p}"/><circle cx="${u}" cy="${v}" r="${5 * p}"
           fill="#fff" stroke="${colour}" stroke-width="${2 * p}"/>`,
-          text(u + 9 * p, v + (13 * k - 4) * p, Math.round(100 * edge.odds[i]) + " %", colour, 12, 'font-weight="bold"'));
+          text(u + (past ? -9 : 9) * p, v + (13 * k - 4) * p, `<tspan fill="${colour}">●</tspan> ${Math.round(100 * edge.odds[i])} %`,
+            colours.outline, 12, `class="odds" font-weight="bold" text-anchor="${past ? "end" : "start"}"`));
       });
     });
     for (const block of state.blocks) parts.push(this.blockTag(block, p));

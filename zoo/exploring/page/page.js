@@ -153,7 +153,11 @@ const plan = latest(async () => {
 const background = latest(async () => {
   const kind = state.background, towards = kind === "to", place = towards ? state.goal : state.start;
   await Promise.all(panels.map(async (panel) => {
-    if (kind === "data") panel.density ??= await ask("density", where(panel));
+    if (kind === "data" && !panel.density) {
+      status("Reading the data…");
+      panel.density = await ask("density", where(panel));
+      status("");
+    }
     panel.field = (kind === "from" || towards) && place ? await ask("field", { ...where(panel), place, towards }) : null;
   }));
   draw();
@@ -313,7 +317,11 @@ function listen() {
   const group = (name, work) => document.querySelectorAll(`[name=${name}]`).forEach((input) =>
     input.addEventListener("change", () => work(input)));
   group("tool", (input) => { state.tool = input.value; state.corner = null; draw(); });
-  group("background", (input) => { state.background = input.value; background(); });
+  group("background", (input) => {
+    state.background = input.value;
+    if ($("status").className) status(""); // what was wrong with the one before
+    background();
+  });
   group("layer", (input) => { state.layers[input.checked ? "add" : "delete"](input.value); draw(); });
   addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey || event.target.tagName === "SELECT") return;

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 import zoo
 from zoo.benchmarking.report import (
     PAPER,
+    _labels,
     ablation_table,
     bootstrap_interval,
     comparison_table,
@@ -26,7 +27,7 @@ from zoo.benchmarking.report import (
 from zoo.benchmarking.results import Result, grouped, read_results, write_results
 from zoo.data.catalogue import POINTMAZE_IDS
 
-GIANT, MEDIUM = "pointmaze-giant-stitch-v0", "pointmaze-medium-navigate-v0"
+GIANT, LARGE, MEDIUM = "pointmaze-giant-stitch-v0", "pointmaze-large-stitch-v0", "pointmaze-medium-navigate-v0"
 ROW = Result(
     dataset=GIANT, variant="default", seed=100, task=1, episodes=50, success_sampled=1.0, success_deterministic=0.5,
     steps_sampled=600.0, steps_deterministic=700.0, n_updates=16000, train_seconds=600.0, keypoints_free=0.75,
@@ -143,10 +144,17 @@ def test_the_paper_is_there_for_every_dataset() -> None:
 
 def test_the_figure_tells_our_intervals_from_the_papers_spread(tmp_path: Path) -> None:
     path = tmp_path / "success.svg"
-    draw_success(grouped([run_of([1.0]), run_of([1.0], algo="gcbc"), run_of([0.5], variant="x")]), path)
+    runs = [run_of([1.0]), run_of([1.0], algo="gcbc"), run_of([0.5], variant="x"), run_of([1.0], dataset=LARGE)]
+    draw_success(grouped(runs), path)
     text = path.read_text()
-    for part in ("bootstrap over seeds", "paper's ± std", ">paper<", ">gcbc<", ">proq, x<"):
+    for part in ("bootstrap over seeds", "paper's ± std", ">paper<", ">gcbc<", ">proq, x<", f">{LARGE}<"):
         assert part in text
+    assert text.count(f">{GIANT}<") == 1  # a heading of its three rows
+
+
+def test_rows_without_a_choice_are_named_after_their_dataset() -> None:
+    alone, a, b = grouped([run_of([1.0], dataset=LARGE), run_of([1.0]), run_of([1.0], variant="x")])
+    assert _labels([alone, a, b]) == {LARGE: alone, GIANT: None, f"{GIANT}\ndefault": a, f"{GIANT}\nx": b}
 
 
 def test_files_of_before_there_were_algorithms_are_read(tmp_path: Path) -> None:

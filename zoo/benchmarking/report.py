@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
@@ -195,15 +196,17 @@ def draw_success(groups: Sequence[Group], path: Path) -> None:
     """
     Success of every dataset, algorithm and variant with its interval, beside the paper's.
 
-    :param groups: one row of the figure each, from the top
+    :param groups: one row of the figure each, from the top; those of a dataset side by side share its name
     :param path: the suffix chooses the format
     """
     from zoo.figures.canvas import COLOURS, saved_figure  # matplotlib is slow to import
 
-    height = np.arange(len(groups))[::-1]
-    with saved_figure(path, 5.5, 0.8 + 0.35 * len(groups)) as figure:
-        axes = figure.add_subplot(xlabel="success rate (%)", xlim=(-2.0, 102.0), ylim=(-0.6, len(groups) - 0.4))
-        styles = (("success_sampled", "sampled", "o", 0.15), ("success_deterministic", "deterministic", "s", -0.15))
+    labels = _labels(groups)
+    heights = {label: -float(number) for number, label in enumerate(labels)}
+    height = np.array([heights[label] for label, group in labels.items() if group is not None])
+    with saved_figure(path, 5.5, 0.8 + 0.3 * len(labels)) as figure:
+        axes = figure.add_subplot(xlabel="success rate (%)", xlim=(-2.0, 102.0), ylim=(-len(labels) + 0.4, 0.6))
+        styles = (("success_sampled", "sampled", "o", 0.24), ("success_deterministic", "deterministic", "s", 0.0))
         for (name, label, marker, offset), colour in zip(styles, COLOURS, strict=False):
             means = np.array([group.over_tasks(name).mean() for group in groups])
             low, high = np.array([interval(group, name) for group in groups]).T
@@ -214,22 +217,36 @@ def draw_success(groups: Sequence[Group], path: Path) -> None:
         published = [(y, *PAPER[g.dataset][g.algo]) for y, g in zip(height, groups, strict=True) if _is_published(g)]
         if published:  # a line of another kind for a spread of another kind
             y, mean, std = np.array(published).T
-            axes.plot(mean, y, "D", color="0.5", label="paper", markersize=3, linestyle="none")
-            axes.hlines(y - 0.3, mean - std, np.minimum(mean + std, 100.0), color="0.75", lw=2, label="paper's ± std")
-        several = len({group.algo for group in groups}) > 1
-        axes.set_yticks(height, [_label(group, several) for group in groups])
+            y -= 0.24
+            axes.plot(mean, y, "D", color="0.5", label="paper", markersize=3, linestyle="none", zorder=3)
+            axes.hlines(y, mean - std, np.minimum(mean + std, 100.0), color="0.75", lw=2, label="paper's ± std")
+        axes.set_yticks(list(heights.values()), [label.split("\n")[-1] for label in labels])
+        for tick, group in zip(axes.get_yticklabels(), labels.values(), strict=True):
+            tick.set_fontweight("bold" if group is None else "normal")
         axes.grid(axis="x", alpha=0.3, linewidth=0.5)
         axes.spines[["top", "right"]].set_visible(False)
         figure.legend(loc="outside lower center", ncols=4, title=f"bars: {INTERVAL}", title_fontsize=6)
 
 
+def _labels(groups: Sequence[Group]) -> dict[str, Group | None]:
+    """The rows of the figure: a dataset alone, or as a heading (None) with a line for each algorithm and variant."""
+    several = len({group.algo for group in groups}) > 1
+    rows: dict[str, Group | None] = {}
+    for dataset, same in itertools.groupby(groups, key=lambda group: group.dataset):
+        about = {
+            ", ".join([g.algo] * several + [g.variant] * (g.variant != DEFAULT_VARIANT)) or DEFAULT_VARIANT: g
+            for g in same
+        }
+        if list(about) == [DEFAULT_VARIANT]:
+            rows[dataset] = about[DEFAULT_VARIANT]
+        else:
+            rows[dataset] = None
+            rows |= {f"{dataset}\n{words}": group for words, group in about.items()}
+    return rows
+
+
 def _is_published(group: Group) -> bool:
     return group.algo in PAPER.get(group.dataset, {})
-
-
-def _label(group: Group, several_algos: bool) -> str:
-    about = [group.algo] * several_algos + [group.variant] * (group.variant != DEFAULT_VARIANT)
-    return "\n".join([group.dataset, *([", ".join(about)] if about else [])])
 
 
 def write_report(folder: Path, ablation: bool = False) -> list[Path]:

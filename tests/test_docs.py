@@ -81,6 +81,11 @@ def test_the_readme_is_short_and_its_links_lead_somewhere() -> None:
     assert links and all((ROOT / link).exists() for link in links if "://" not in link)
 
 
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_nothing_is_left_to_fill_in(page: Path) -> None:
+    assert not re.findall(r"@@\w*|\bTODO\b|\bTBD\b|\bXXX\b|lorem ipsum", page.read_text(encoding="utf-8"))
+
+
 @pytest.mark.slow
 def test_the_site_builds_without_a_broken_link(tmp_path: Path) -> None:
     pytest.importorskip("mkdocs")
@@ -98,3 +103,6 @@ def test_the_site_builds_without_a_broken_link(tmp_path: Path) -> None:
     result = subprocess.run([*command, "-d", str(tmp_path / "site")], capture_output=True, text=True, cwd=ROOT)
     assert result.returncode == 0, result.stderr
     assert (tmp_path / "site" / "index.html").is_file()
+    reference = (tmp_path / "site" / "reference.html").read_text(encoding="utf-8")
+    assert not re.findall(r":(?:class|func|meth|data):", reference)  # roles of docstrings are names there
+    assert all(f'id="proq_agent.proq.proq.ProQ.{name}"' in reference for name in ("learn", "predict", "save", "load"))

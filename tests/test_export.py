@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 
 import numpy as np
 import pytest
@@ -80,3 +81,11 @@ def test_bad_input_is_one_clear_line(agent_file, capsys, options, words):
     assert main(["--agent", agent_file, "--out", "out", *options]) == 1
     error = capsys.readouterr().err
     assert error.count("\n") == 1 and words in error
+
+
+def test_without_onnx_runtime_the_remedy_is_named(monkeypatch, tmp_path, capsys):
+    monkeypatch.setitem(sys.modules, "onnxruntime", None)
+    for name in [name for name in sys.modules if name.startswith(("zoo.portable.", "zoo.exporting."))]:
+        monkeypatch.delitem(sys.modules, name)
+    assert main(["--env", "pointmaze-giant-stitch-v0", "--out", str(tmp_path / "out")]) == 1
+    assert "pip install onnx onnxruntime" in capsys.readouterr().err

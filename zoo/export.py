@@ -40,6 +40,9 @@ def build_parser() -> argparse.ArgumentParser:
 def export(args: argparse.Namespace) -> None:
     """Do what the command line asks for."""
     from zoo.exporting.folder import export_agent
+    from zoo.exporting.onnx_files import check_packages
+
+    check_packages()
     from zoo.exporting.parity import compare, latencies
     from zoo.runs.agents import AgentChoice
 

@@ -63,7 +63,7 @@ class MLP(nn.Module):
             if self.dropout and self.training:
                 keep = 1.0 - self.dropout
                 h = h * (own_uniform(h.shape, generator, h.device) < keep) / keep
-            x = x + h if skip else h
+            x = h.add_(x) if skip else h
         return self.output(x)
 
     def layers(self) -> list[nn.Linear]:

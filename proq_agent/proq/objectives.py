@@ -60,7 +60,8 @@ def map_objective(
     latents = policy.encode_standard(points)
     embeddings = policy.embedder(latents[: 3 * n]).unflatten(0, (3, n))
     in_data, in_between, in_beyond = policy.classify(latents[2 * n :], points[2 * n :]).chunk(3)
-    to_goals, to_next = policy.quasimetric(embeddings[2], embeddings[:2])
+    ends, starts = embeddings.split([2, 1])  # not sliced twice: each would fill a gradient of this size with zeros
+    to_goals, to_next = policy.quasimetric(starts, ends)
 
     of_states = whole(latents[2 * n : 3 * n], dim=-2)
     to_goals, to_next, in_data, in_between, in_beyond = whole(to_goals, to_next, in_data, in_between, in_beyond)

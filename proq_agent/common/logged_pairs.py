@@ -21,9 +21,8 @@ def leads_up_to(dataset: GoalDataset, longest: float) -> list[int]:
     :param dataset: no lead is longer than its trajectories
     :param longest: nor than this
     """
-    rows = th.arange(len(dataset), device=dataset.device)
-    most = int((dataset.ahead(rows, len(dataset)) - rows).max())
-    return np.unique(np.geomspace(1, max(1.0, min(longest, most)), N_LEADS).round().astype(int)).tolist()
+    most = max(1.0, min(longest, dataset.most_steps))
+    return np.unique(np.geomspace(1, most, N_LEADS).round().astype(int)).tolist()
 
 
 def pairs_apart(dataset: GoalDataset, lead: int, generator: th.Generator | None) -> tuple[th.Tensor, th.Tensor]:
@@ -32,8 +31,5 @@ def pairs_apart(dataset: GoalDataset, lead: int, generator: th.Generator | None)
 
     :return: their rows, twice ``[N_PAIRS]``, or none if no trajectory is as long
     """
-    rows = th.arange(len(dataset), device=dataset.device)
-    rows = rows[dataset.ahead(rows, lead) == rows + lead]
-    if len(rows):
-        rows = rows[th.randint(len(rows), (N_PAIRS,), generator=generator, device=rows.device)]
+    rows = dataset.random_followed(lead, N_PAIRS, generator)
     return rows, rows + lead

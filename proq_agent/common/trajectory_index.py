@@ -2,8 +2,21 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 import torch as th
+
+
+class FollowedRows(NamedTuple):
+    """Some rows of each trajectory, the first ones, counted through from 0."""
+
+    total: int  #: how many there are
+    last: th.Tensor  #: ``[n]`` of all trajectories, how many there are up to the end of each
+    shifts: th.Tensor  #: ``[n]`` what to add to a number to get its row
+
+    def __getitem__(self, numbers: th.Tensor) -> th.Tensor:
+        return numbers + self.shifts[th.searchsorted(self.last, numbers, right=True)]
 
 
 class TrajectoryIndex:
@@ -16,6 +29,7 @@ class TrajectoryIndex:
 
     def __init__(self, ends: np.ndarray, device: th.device) -> None:
         self.ends = ends
+        self._lengths = np.diff(ends, prepend=-1)
         self.n_transitions = int(ends[-1]) + 1 - len(ends)
         self._ends = th.as_tensor(ends, device=device)
         self._transitions_before = th.as_tensor(ends - np.arange(len(ends)), device=device)
@@ -30,6 +44,22 @@ class TrajectoryIndex:
     def transitions(self, numbers: th.Tensor) -> th.Tensor:
         """The rows that start the transitions of these numbers, counted from 0 to ``n_transitions - 1``."""
         return numbers + th.searchsorted(self._transitions_before, numbers, right=True)
+
+    @property
+    def most_steps(self) -> int:
+        """From a row to the last of its trajectory."""
+        return int(self._lengths.max()) - 1
+
+    def followed(self, lead: int) -> FollowedRows:
+        """
+        The rows that another of their trajectory follows so many steps later.
+
+        :param lead: the number of steps
+        """
+        numbers = np.maximum(self._lengths - lead, 0)
+        last = np.cumsum(numbers)
+        shifts = self.ends + 1 - self._lengths - (last - numbers)
+        return FollowedRows(int(last[-1]), *(th.as_tensor(part, device=self._ends.device) for part in (last, shifts)))
 
     def cut(self, rows: np.ndarray) -> TrajectoryIndex:
         """The same rows, with trajectories that end at these rows too."""

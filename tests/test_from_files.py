@@ -424,35 +424,42 @@ def test_rows_that_come_from_a_disk_are_asked_for_all_at_once(tmp_path: Path, mo
     dataset = GoalDataset.from_files(write(tmp_path / "log", arrays, "npz"))
     memory = GoalDataset(**arrays)
     faults = iter(range(0, 10**9, 1000))
-    monkeypatch.setattr(row_file, "_faults", lambda: next(faults))
+    monkeypatch.setattr(row_file, "_blocks_read", lambda: next(faults))
     assert_same(dataset, memory)
     assert dataset.observations._file._is_cold and dataset.observations._file._pool is not None
-    monkeypatch.setattr(row_file, "_faults", lambda: 0)
+    monkeypatch.setattr(row_file, "_blocks_read", lambda: 0)
     assert_same(dataset, memory)
     assert not dataset.observations._file._is_cold
 
 
-def test_what_was_touched_does_not_stay_in_memory(tmp_path: Path, monkeypatch) -> None:
-    if not Path("/proc/self/smaps").exists():
-        pytest.skip("nothing tells what of a file is in memory")
-    path = write(tmp_path / "log", logs([1000] * 100, dims=(29, 8)), "npz")
+def test_what_is_read_of_a_file_is_all_that_it_takes_in_memory(tmp_path: Path) -> None:
+    if not Path("/proc/self/clear_refs").exists():
+        pytest.skip("nothing tells how much memory this process has taken at most")
+    (np.arange(1 << 23, dtype="<f4")).tofile(tmp_path / "rows")
+    file = row_file.FloatFile(tmp_path / "rows", (1 << 19, 16))
 
-    def resident() -> int:
-        text = Path("/proc/self/smaps").read_text()
-        maps = re.findall(r"rows\.f32\n(?:.*\n)*?Rss: +(\d+) kB", text)
-        return 1024 * sum(map(int, maps))
+    def growth(action) -> int:
+        Path("/proc/self/clear_refs").write_text("5")  # the peak is now what is held now
+        before, _ = memory()
+        action()
+        return memory()[1] - before
 
-    monkeypatch.setattr(row_file, "RESIDENT_BYTES", 1 << 20)
-    dataset = GoalDataset.from_files(path)
-    generator = th.Generator().manual_seed(0)
-    for _ in range(50):
-        dataset.observations[dataset.random_rows(256, generator)]
-    dataset.observations._file._forget(1 << 20)
-    assert resident() <= 1 << 20
-    monkeypatch.setattr(row_file, "RESIDENT_BYTES", 1 << 40)
-    for _ in range(50):
-        dataset.observations[dataset.random_rows(256, generator)]
-    assert resident() > 1 << 22  # else the measure is wrong
+    def memory() -> list[int]:
+        text = Path("/proc/self/status").read_text()
+        return [1024 * int(re.search(rf"{name}:\s+(\d+)", text)[1]) for name in ("VmRSS", "VmHWM")]  # type: ignore[index]
+
+    rows = th.randint(1 << 19, (20_000,), generator=th.Generator().manual_seed(0))
+    assert growth(lambda: file.take(rows, slice(0, 16))) < 1 << 24
+    assert growth(lambda: file.read(0, 1 << 19)) > 1 << 24  # else the measure is wrong
+    assert th.equal(file.take(rows, slice(3, 5)), (16 * rows[:, None] + th.tensor([3, 4])).float())
+
+
+def test_a_file_that_became_shorter_is_named(tmp_path: Path) -> None:
+    np.arange(64, dtype="<f4").tofile(tmp_path / "rows")
+    file = row_file.FloatFile(tmp_path / "rows", (16, 4))
+    os.truncate(tmp_path / "rows", 100)
+    with pytest.raises(ValueError, match="rows has become shorter while it was read"):
+        file.take(th.tensor([2, 15]), slice(0, 4))
 
 
 @given(

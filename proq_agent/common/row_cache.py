@@ -32,7 +32,7 @@ from proq_agent.common import trajectory_table as trajectory_table_module
 from proq_agent.common.errors import within
 from proq_agent.common.files import locked, write_text
 from proq_agent.common.goals import GoalSpec
-from proq_agent.common.row_file import MappedFile, RowFile
+from proq_agent.common.row_file import FloatFile, RowFile
 from proq_agent.common.state_rows import check_actions_lie_in, known_arrays, state_rows
 from proq_agent.common.trajectory_table import N_FIELDS, trajectory_table
 
@@ -156,18 +156,18 @@ def _open(folder: Path, listed: list[list[Any]], shards: list[Shard], goal: Goal
     ends = np.fromfile(folder / "ends.i64", "<i8")
     lengths = np.diff(ends, prepend=-1)
 
-    def stored(name: str, dim: int, file: MappedFile, first: int) -> RowFile:
+    def stored(name: str, dim: int, file: FloatFile, first: int) -> RowFile:
         table = np.memmap(folder / f"{name}.f64", "<f8", "r", shape=(n, N_FIELDS, dim))
         return RowFile(file, slice(first, first + dim), table, lengths)
 
     if written.in_place:
         found = shards[0].mappable()
         assert found is not None
-        observed, acted = (MappedFile(*where) for where in found.values())
-        rest = (MappedFile(folder / "rows.f32", (written.rows, extra)), 0) if extra else None
+        observed, acted = (FloatFile(*where) for where in found.values())
+        rest = (FloatFile(folder / "rows.f32", (written.rows, extra)), 0) if extra else None
         observations, actions = stored("observations", observation, observed, 0), stored("actions", action, acted, 0)
     else:
-        file = MappedFile(folder / "rows.f32", (written.rows, sum(written.dims)))
+        file = FloatFile(folder / "rows.f32", (written.rows, sum(written.dims)))
         observations = stored("observations", observation, file, 0)
         actions = stored("actions", action, file, observation)
         rest = (file, observation + action) if extra else None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import mmap
 import os
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -20,16 +19,15 @@ try:
 except ImportError:  # Windows
     resource = None  # type: ignore[assignment]
 
-RESIDENT_BYTES = 1 << 28  # of a file that may be mapped at a time; the system's cache, which gives way, is not counted
-TOUCHED_BYTES = 1 << 16  # that the system maps around a row
 # Where rows come from a disk instead of the system's cache, many are asked for at once: disks are quick only then.
 N_READERS = 16
 COLD = 0.1  # share of the rows
 
 
-class MappedFile:
+class FloatFile:
     """
-    A file of float32 numbers in rows.
+    A file of float32 numbers in rows. It is not mapped: systems map hundreds of kilobytes around each row that is
+    looked at, which takes longer than to read it, and adds up.
 
     :param path: the file
     :param shape: rows and numbers in each
@@ -39,22 +37,16 @@ class MappedFile:
 
     def __init__(self, path: Path, shape: tuple[int, int], offset: int = 0) -> None:
         self.path, self.shape, self.offset = path, shape, offset
-        size = shape[0] * shape[1] * 4
         self._file, self._reading = path.open("rb", buffering=0), Lock()  # also of a file that is replaced meanwhile
-        if os.fstat(self._file.fileno()).st_size < offset + size:
+        if os.fstat(self._file.fileno()).st_size < offset + shape[0] * shape[1] * 4:
             raise ValueError(f"{path} has fewer than {shape[0]} rows of {shape[1]} numbers")
-        # As if to be written, which nobody does: PyTorch has no tensors that are for reading alone.
-        self._map = mmap.mmap(self._file.fileno(), offset + size, access=mmap.ACCESS_COPY)
-        if hasattr(mmap, "MADV_RANDOM"):
-            self._map.madvise(mmap.MADV_RANDOM)
-        numbers = np.frombuffer(self._map, dtype="<f4", offset=offset, count=shape[0] * shape[1])
-        self._rows = th.from_numpy(numbers.reshape(shape))
-        self._touched = 0
+        if hasattr(os, "posix_fadvise"):
+            os.posix_fadvise(self._file.fileno(), 0, 0, os.POSIX_FADV_RANDOM)
         self._pool: tuple[int, ThreadPoolExecutor] | None = None
         self._is_cold = False
 
     def __reduce__(self) -> Any:
-        return MappedFile, (self.path, self.shape, self.offset)
+        return FloatFile, (self.path, self.shape, self.offset)
 
     def take(self, rows: th.Tensor, columns: slice) -> th.Tensor:
         """
@@ -62,32 +54,45 @@ class MappedFile:
 
         :param rows: ``[n]`` numbers on the CPU
         :param columns: of each row
+        :raises IndexError: if there are no such rows
         """
-        faults = _faults()
-        source = self._rows[:, columns]
+        if len(rows) and not 0 <= int(rows.min()) <= int(rows.max()) < self.shape[0]:
+            raise IndexError(f"rows must lie in 0..{self.shape[0] - 1}, got {int(rows.min())}..{int(rows.max())}")
+        first, end, _ = columns.indices(self.shape[1])
+        taken = np.empty((len(rows), end - first), "<f4")
+        places = (self.offset + 4 * (rows * self.shape[1] + first)).tolist()
+        read = _blocks_read()
         if self._is_cold and len(rows) > N_READERS:
-            taken = th.cat(list(self._readers().map(source.__getitem__, rows.chunk(N_READERS))))
+            shares = range(N_READERS)
+            list(self._readers().map(lambda k: self._fill(taken[k::N_READERS], places[k::N_READERS]), shares))
         else:
-            taken = source[rows]
-        self._is_cold = _faults() - faults > COLD * len(rows)
-        self._forget(len(rows))
-        return taken
+            self._fill(taken, places)
+        self._is_cold = _blocks_read() - read > COLD * len(rows)
+        return th.from_numpy(taken)
+
+    def _fill(self, taken: np.ndarray, places: list[int]) -> None:
+        """Read one row after the other, from bytes of the file."""
+        for row, place in zip(taken, places, strict=True):
+            if self._read_at(place, row) < row.nbytes:
+                raise self._shorter()
+
+    def _read_at(self, place: int, row: np.ndarray) -> int:
+        if hasattr(os, "preadv"):
+            return os.preadv(self._file.fileno(), (row,), place)
+        with self._reading:
+            self._file.seek(place)
+            return self._file.readinto(row)
+
+    def _shorter(self) -> ValueError:
+        return ValueError(f"{self.path} has become shorter while it was read")
 
     def _readers(self) -> ThreadPoolExecutor:
         if self._pool is None or self._pool[0] != os.getpid():  # threads do not survive a fork
             self._pool = os.getpid(), ThreadPoolExecutor(N_READERS, thread_name_prefix="rows")
         return self._pool[1]
 
-    def _forget(self, rows: int) -> None:
-        """Unmap what was touched, now and then, so that it does not add up to the whole file."""
-        self._touched += rows
-        if self._touched * TOUCHED_BYTES > RESIDENT_BYTES:
-            self._touched = 0
-            if len(self._map) > RESIDENT_BYTES and hasattr(mmap, "MADV_DONTNEED"):
-                self._map.madvise(mmap.MADV_DONTNEED)
-
     def read(self, first: int, rows: int) -> np.ndarray:
-        """Some rows in a sequence, past the map."""
+        """Some rows in a sequence."""
         taken = np.empty((rows, self.shape[1]), "<f4")
         rest = taken.data.cast("B")
         with self._reading:
@@ -95,14 +100,14 @@ class MappedFile:
             while rest:
                 n = self._file.readinto(rest)
                 if not n:
-                    raise ValueError(f"{self.path} has become shorter while it was read")
+                    raise self._shorter()
                 rest = rest[n:]
         return taken
 
 
-def _faults() -> int:
-    """How often this process has waited for a disk because something was not in memory."""
-    return 0 if resource is None else resource.getrusage(resource.RUSAGE_SELF).ru_majflt
+def _blocks_read() -> int:
+    """How much this process has read that was not in the system's cache."""
+    return 0 if resource is None else resource.getrusage(resource.RUSAGE_SELF).ru_inblock
 
 
 class RowFile:
@@ -123,7 +128,7 @@ class RowFile:
 
     def __init__(
         self,
-        file: MappedFile,
+        file: FloatFile,
         columns: slice,
         table: np.ndarray,
         lengths: np.ndarray,

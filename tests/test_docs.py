@@ -39,6 +39,11 @@ def run(page: Path) -> dict[str, Any]:
     return names
 
 
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_nothing_is_left_to_fill_in(page: Path) -> None:
+    assert not re.search(r"@@|TODO|FIXME|XXX", page.read_text(encoding="utf-8"))
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("page", [p for p in PAGES[1:] if blocks(p, "python")], ids=lambda page: page.stem)
 def test_every_block_of_python_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

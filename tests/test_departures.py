@@ -31,6 +31,19 @@ def test_the_actor_sees_observation_and_latents_alone(tiny):
     np.testing.assert_allclose(single, batch[0], atol=1e-5)
 
 
+def test_a_directed_actor_sees_where_its_target_lies_however_far(tiny):
+    policy = tiny(**networks(directed_actor=True)).policy
+    seen: list[th.Tensor] = []
+    policy.actor.register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0]))
+    here = th.zeros(3, 4 + 2)
+    target = th.cat([th.ones(3, 4), th.tensor([[3.0, 4.0], [30.0, 40.0], [0.0, 0.0]])], dim=-1)
+    policy.action_distribution(th.zeros(3, 2), here, target)
+    assert seen[0].shape[-1] == 2 + 2 * (4 + 2) + 2
+    assert th.allclose(seen[0][:, -2:], th.tensor([[0.6, 0.8], [0.6, 0.8], [0.0, 0.0]]), atol=1e-3)
+    with pytest.raises(ValueError, match="leave guided_actor true"):
+        tiny(**networks(directed_actor=True, guided_actor=False))
+
+
 def test_inputs_are_taken_as_they_are(tiny, walks):
     plain, scaled = tiny(**networks(standardise=False)), tiny()
     for scaler in (plain.policy.goal_scaler, plain.policy.observation_scaler):

@@ -135,7 +135,7 @@ def test_regions_where_chance_strikes_now_and_then(rates, tmp_path):
     [
         ({"symmetric": True, "guided_actor": False}, {"bridge_gaps": False, "max_hop": 2.0}),
         ({"standardise": False, "n_fourier_features": 0}, {"bar_strays": False}),
-        ({"classifier_scale": 4.0}, {"reach": 0.0}),
+        ({"classifier_scale": 4.0, "directed_actor": True}, {"reach": 0.0}),
     ],
     ids=["symmetric", "plain", "sharp"],
 )

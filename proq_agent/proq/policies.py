@@ -23,6 +23,7 @@ GoalRows = TypeVar("GoalRows", np.ndarray, th.Tensor)
 # Locations vary by about one over the whole map, but by far less over the short ways that the actor goes.
 DIFFERENCE_GAIN = 5.0
 N_TRIED = 1000  # keypoints of a file
+NO_WAY = 1e-3  # standardised coordinates that are closer than about that have no direction
 
 
 class ProQPolicy(SavedPolicy):
@@ -48,6 +49,8 @@ class ProQPolicy(SavedPolicy):
     :param standardise: shift and scale inputs by statistics of the data; the paper takes them as they are
     :param guided_actor: tell the actor the target's coordinates beside its latents, and both as seen from where it is;
         the paper tells it the target's latents alone
+    :param directed_actor: tell a guided actor also in which direction the target lies, however far it is: what a body
+        does to get somewhere depends on that alone, and to divide by the length is the hardest part to learn
     :param n_fourier_features: random Fourier features appended to φ's input; 0 for none
     :param fourier_scale: standard deviation of their frequencies, on two standardised inputs; of more, each counts
         less, so that the phases vary as much: else states a little apart in many coordinates have nothing in common
@@ -83,6 +86,7 @@ class ProQPolicy(SavedPolicy):
         dropout: float = 0.1,
         standardise: bool = True,
         guided_actor: bool = True,
+        directed_actor: bool = False,
         n_fourier_features: int = 0,
         fourier_scale: float = 2.0,
         classifier_scale: float | None = None,
@@ -103,6 +107,7 @@ class ProQPolicy(SavedPolicy):
             "dropout": dropout,
             "standardise": standardise,
             "guided_actor": guided_actor,
+            "directed_actor": directed_actor,
             "n_fourier_features": n_fourier_features,
             "fourier_scale": fourier_scale,
             "classifier_scale": classifier_scale,
@@ -143,8 +148,11 @@ class ProQPolicy(SavedPolicy):
         beside = sharp.output_dim if sharp else 0
         self.classifier = MLP(latent_dim + beside, hidden_sizes, 1, residual=True, layer_norm=True)
         self.latent_dim = latent_dim
-        self.standardise, self.guided_actor = standardise, guided_actor
+        if directed_actor and not guided_actor:
+            raise ValueError("directed_actor is of a guided actor; leave guided_actor true")
+        self.standardise, self.guided_actor, self.directed_actor = standardise, guided_actor, directed_actor
         inputs = observation_dim + (2 * (latent_dim + goal_dim) if guided_actor else latent_dim)
+        inputs += goal_dim if directed_actor else 0
         self.actor = MLP(inputs, actor_hidden_sizes or hidden_sizes, action_dim, residual=True, dropout=dropout)
         self.log_std = nn.Parameter(th.zeros(action_dim))
         # In standardised coordinates, so that one step size fits every axis; see `keypoints`.
@@ -274,10 +282,14 @@ class ProQPolicy(SavedPolicy):
         """
         standard = self.observation_scaler(observations)
         if self.guided_actor:
-            inputs = th.cat([standard, target, DIFFERENCE_GAIN * (target - here)], dim=-1)
+            way = target - here
+            inputs = [standard, target, DIFFERENCE_GAIN * way]
+            if self.directed_actor:
+                way = way[..., self.latent_dim :]
+                inputs.append(way / (way.norm(dim=-1, keepdim=True) + NO_WAY))
         else:
-            inputs = th.cat([standard, target[..., : self.latent_dim]], dim=-1)
-        return self.actor(inputs, generator).tanh(), self.log_std.exp()
+            inputs = [standard, target[..., : self.latent_dim]]
+        return self.actor(th.cat(inputs, dim=-1), generator).tanh(), self.log_std.exp()
 
     def log_prob(
         self,

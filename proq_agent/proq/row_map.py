@@ -10,7 +10,7 @@ from scipy.special import ndtr
 
 from proq_agent.common.networks import MLP
 from proq_agent.planning.goal_map import Places
-from proq_agent.proq.policies import DIFFERENCE_GAIN, ProQPolicy
+from proq_agent.proq.policies import DIFFERENCE_GAIN, NO_WAY, ProQPolicy
 from proq_agent.quasimetric.max_mean import cpu_kernels
 
 
@@ -32,6 +32,7 @@ class RowMap:
     def __init__(self, policy: ProQPolicy) -> None:
         self.encoder, self.embedder, self.actor = map(_Layers, (policy.encoder, policy.embedder, policy.actor))
         self.n_components, self.embedding_dim = policy.quasimetric.n_components, policy.embedder.output.out_features
+        self.latent_dim, self.directed_actor = policy.latent_dim, policy.directed_actor
         self.alpha = policy.quasimetric.alpha.item()
         self.std = policy.log_std.detach().exp().numpy()
         scalers = policy.goal_scaler, policy.observation_scaler
@@ -113,7 +114,12 @@ class RowMap:
     ) -> np.ndarray:
         here = states.locations
         standard = (observations - self.observation_mean) / self.observation_std
-        mean = np.tanh(self.actor(np.concatenate([standard, target, DIFFERENCE_GAIN * (target - here)], axis=1)))
+        way = target - here
+        inputs = [standard, target, DIFFERENCE_GAIN * way]
+        if self.directed_actor:
+            way = way[:, self.latent_dim :]
+            inputs.append(way / (np.linalg.norm(way, axis=1, keepdims=True) + NO_WAY))
+        mean = np.tanh(self.actor(np.concatenate(inputs, axis=1)))
         if not deterministic:
             mean += self.std * th.randn(mean.shape, generator=generator).numpy()
         return (self.action_centre + self.action_scale * mean).clip(self.action_low, self.action_high)

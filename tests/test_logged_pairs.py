@@ -25,7 +25,7 @@ def test_every_state_that_is_followed_so_many_steps_later_may_be_drawn(lengths, 
     everything = th.arange(len(dataset))
     expected = everything[dataset.ahead(everything, lead) == everything + lead]
     followed = dataset._index.followed(lead)
-    assert th.equal(followed[th.arange(followed.total)], expected)
+    assert th.equal(followed.rows(th.arange(followed.total)), expected)
     assert dataset.most_steps == int((dataset.ahead(everything, len(dataset)) - everything).max())
     drawn, later = pairs_apart(dataset, lead, th.Generator().manual_seed(0))
     assert set(drawn.tolist()) <= set(expected.tolist()) and th.equal(later, drawn + lead)

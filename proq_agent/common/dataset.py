@@ -311,7 +311,7 @@ class GoalDataset:
     def random_followed(self, lead: int, size: int, generator: th.Generator | None = None) -> th.Tensor:
         """``[size]`` rows of states that have one so many steps later on their trajectory; none if there are none."""
         followed = self._index.followed(lead)
-        return followed[self._random_index(max(followed.total, 1), size if followed.total else 0, generator)]
+        return followed.rows(self._random_index(max(followed.total, 1), size if followed.total else 0, generator))
 
     def ahead(self, rows: th.Tensor, steps: th.Tensor | int) -> th.Tensor:
         """The rows so many steps later, or the last of the trajectory if that comes first."""

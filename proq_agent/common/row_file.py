@@ -78,10 +78,10 @@ class FloatFile:
 
     def _read_at(self, place: int, row: np.ndarray) -> int:
         if hasattr(os, "preadv"):
-            return os.preadv(self._file.fileno(), (row,), place)
+            return os.preadv(self._file.fileno(), [row.data], place)
         with self._reading:
             self._file.seek(place)
-            return self._file.readinto(row)
+            return self._file.readinto(row.data)
 
     def _shorter(self) -> ValueError:
         return ValueError(f"{self.path} has become shorter while it was read")

@@ -15,7 +15,8 @@ class FollowedRows(NamedTuple):
     last: th.Tensor  #: ``[n]`` of all trajectories, how many there are up to the end of each
     shifts: th.Tensor  #: ``[n]`` what to add to a number to get its row
 
-    def __getitem__(self, numbers: th.Tensor) -> th.Tensor:
+    def rows(self, numbers: th.Tensor) -> th.Tensor:
+        """The rows of these numbers."""
         return numbers + self.shifts[th.searchsorted(self.last, numbers, right=True)]
 
 

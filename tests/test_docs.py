@@ -39,11 +39,6 @@ def run(page: Path) -> dict[str, Any]:
     return names
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
-def test_nothing_is_left_to_fill_in(page: Path) -> None:
-    assert not re.search(r"@@|TODO|FIXME|XXX", page.read_text(encoding="utf-8"))
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("page", [p for p in PAGES[1:] if blocks(p, "python")], ids=lambda page: page.stem)
 def test_every_block_of_python_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -88,7 +83,7 @@ def test_the_readme_is_short_and_its_links_lead_somewhere() -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_nothing_is_left_to_fill_in(page: Path) -> None:
-    assert not re.findall(r"@@\w*|\bTODO\b|\bTBD\b|\bXXX\b|lorem ipsum", page.read_text(encoding="utf-8"))
+    assert not re.findall(r"@@\w*|\b(TODO|FIXME|TBD|XXX)\b|lorem ipsum", page.read_text(encoding="utf-8"))
 
 
 @pytest.mark.slow

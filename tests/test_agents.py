@@ -18,8 +18,8 @@ AGENTS = sorted((Path(zoo.__file__).parent / "agents").glob("*/*.zip"))
 EASIEST_TASK = {"medium": 3, "large": 3, "giant": 5, "teleport": 3}  # the one with the shortest route
 
 
-def test_there_is_an_agent_for_every_dataset() -> None:
-    assert {path.stem for path in AGENTS} == set(POINTMAZE_IDS)
+def test_there_is_an_agent_for_every_dataset_of_the_point_and_one_for_the_ant() -> None:
+    assert {path.stem for path in AGENTS} == {*POINTMAZE_IDS, "antmaze-medium-navigate-v0"}
 
 
 @pytest.mark.parametrize("path", AGENTS, ids=lambda path: path.stem)

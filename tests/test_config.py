@@ -68,6 +68,7 @@ DEPARTURES: dict[str, Any] = {
     "policy_kwargs": {
         "standardise": False,
         "guided_actor": False,
+        "directed_actor": False,
         "n_fourier_features": 0,
         "classifier_scale": None,
     },

@@ -193,6 +193,16 @@ def test_goals_that_do_not_matter_or_repeat_are_no_strangers() -> None:
         assert GoalLimits.from_lists(limits.to_lists(), 2).to_lists() == limits.to_lists()
 
 
+def test_a_pose_beyond_all_that_was_seen_is_no_stranger_on_a_map_of_places() -> None:
+    model = tiny_model(map_of=[0])
+    model.save(file := io.BytesIO())
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for agent in (model, ProQ.load(file, device="cpu")):
+            agent.predict(far_off(agent))
+            assert np.isinf(agent.goal_limits.low).tolist() == [False, True]
+
+
 def test_limits_widen_with_the_data_that_are_learned_from() -> None:
     model = tiny_model()
     before = model.goal_limits

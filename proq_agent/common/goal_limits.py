@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -36,6 +37,17 @@ class GoalLimits(NamedTuple):
             open_ended |= np.isinf(spec.tolerances(goal_dim))
         beyond = np.where(open_ended, np.float32(np.inf), beyond)
         return cls(low - beyond, high + beyond)
+
+    def only(self, coordinates: Sequence[int]) -> GoalLimits:
+        """
+        Limits of some coordinates, and none of the others.
+
+        :param coordinates: their numbers
+        """
+        others = np.delete(np.arange(len(self.low)), list(coordinates))
+        low, high = self.low.copy(), self.high.copy()
+        low[others], high[others] = -np.inf, np.inf
+        return GoalLimits(low, high)
 
     @classmethod
     def from_lists(cls, values: Any, goal_dim: int) -> GoalLimits:

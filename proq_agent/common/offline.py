@@ -241,13 +241,17 @@ class OfflineAlgorithm(SavedAlgorithm):
             if array.shape[1:] != space.shape:
                 raise ValueError(f"the dataset's {name} have shape {tuple(array.shape[1:])}, the model's {space.shape}")
         if dataset.device.type != "meta":
-            limits = GoalLimits.of(dataset)
+            limits = self._limits_of(dataset)
             more = self.num_timesteps > 0 and self.goal_limits is not None
             self.goal_limits = self.goal_limits.union(limits) if more else limits  # type: ignore[union-attr]
         self.dataset = self._prepare_dataset(dataset).to(self.device)
         self._prefetch = None if isinstance(self.dataset.observations, th.Tensor) else Prefetch(self.draw)
         if self.num_timesteps == 0:
             self._fit(self.dataset)
+
+    def _limits_of(self, dataset: GoalDataset) -> GoalLimits:
+        """Beyond which goals are of another world."""
+        return GoalLimits.of(dataset)
 
     def _prepare_dataset(self, dataset: GoalDataset) -> GoalDataset:
         """The trajectories as this algorithm learns from them."""

@@ -435,7 +435,15 @@ class ProQ(OfflineAlgorithm):
         super()._set_learned_values(values)
         if self.goal_limits is None and self.map_of == "goals":  # older files do not tell, but their maps do
             self.goal_limits = self._limits_of_map()
+        self.goal_limits = self.goal_limits and self._on_places(self.goal_limits)
         self.chance_edges = tuple(edges_from_dicts(values["chance_edges"], self.policy.goal_scaler.mean.numel()))
+
+    def _limits_of(self, dataset: GoalDataset) -> GoalLimits:
+        return self._on_places(super()._limits_of(dataset))
+
+    def _on_places(self, limits: GoalLimits) -> GoalLimits:
+        """A pose that was never seen is no other world."""
+        return limits if isinstance(self.map_of, str) else limits.only(self.map_of)
 
     def _limits_of_map(self) -> GoalLimits | None:
         """How far the data go that the map was learned from; None if there were none."""

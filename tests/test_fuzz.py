@@ -330,7 +330,7 @@ def test_damaged_hyperparameter_files(tmp_path_factory: pytest.TempPathFactory, 
     path.write_bytes(data.draw(changed_bytes(hyperparameters().encode())))
     with harmless(path.stat().st_size):
         settings, total = load_hyperparams("pointmaze-giant-stitch-v0", conf_file=path)
-        assert isinstance(settings, dict) and total > 0
+        assert isinstance(settings, dict) and (total is None or total > 0)
 
 
 names = st.sampled_from(

@@ -345,7 +345,7 @@ def _appears(key: bytes, file: Path, seconds: float = 60.0) -> bool:
         ),
         (["-params", "batch_size:1"], "at least 2, got 1"),
         (["-params", "batch_size:1000000000000"], "batch_size must be a whole number, at most"),
-        (["-params", "policy_kwargs.hidden_sizes:[-3]"], "the policy cannot be built"),
+        (["-params", "policy_kwargs.hidden_sizes:[-3]"], "hidden layers must be at least 1 wide, got [-3]"),
         # Less than a machine has, and more than is left when it is used.
         (["-params", "policy_kwargs.hidden_sizes:[100000000]"], "numbers, more than 268435456: choose smaller sizes"),
         (["-params", "policy_kwargs.n_fourier_features:100000000"], "numbers, more than 268435456"),

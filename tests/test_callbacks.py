@@ -213,3 +213,13 @@ def test_callbacks_that_need_an_environment_say_so(callback: Any, remedy: str) -
         with pytest.raises(ValueError, match=remedy):
             model.learn(5, callback=given)
         assert model.num_timesteps == 0
+
+
+def test_a_lost_process_is_told_of_before_torchrun_ends_this_one() -> None:
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        with pytest.raises(ChildProcessError), StopOnSignal().listening():
+            raise ChildProcessError
+        assert signal.getsignal(signal.SIGTERM) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGTERM, before)

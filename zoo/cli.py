@@ -118,9 +118,12 @@ def _terminable() -> Iterator[None]:
     def interrupt(number: int, _: Any) -> None:
         raise Interrupted(number)
 
-    before = signal.signal(signal.SIGTERM, interrupt)
+    before: Any = signal.signal(signal.SIGTERM, interrupt)
     try:
         yield
+    except ChildProcessError:  # torchrun ends this process, too, and what was saved is yet to be told
+        before = signal.SIG_IGN
+        raise
     finally:
         signal.signal(signal.SIGTERM, before)
 

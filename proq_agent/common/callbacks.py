@@ -237,9 +237,14 @@ class StopOnSignal(BaseCallback):
             self.number = number
             tqdm.write("\nstopping after this update or evaluation; once more to stop at once, without saving")
 
-        before = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
+        before: dict[int, Any] = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
         try:
             yield
+        except (
+            ChildProcessError
+        ):  # whoever ended one process of a training ends this one, too: let it tell what it saved
+            before[signal.SIGTERM] = signal.SIG_IGN
+            raise
         finally:
             for number, handler in before.items():
                 signal.signal(number, handler)

@@ -149,12 +149,17 @@ def whole_or_not_at_all(generator: th.Generator | None) -> Iterator[None]:
 
 def all_agree(go_on: bool) -> bool:
     """Whether all processes want to go on: a signal, or a callback, may have told one of them not to."""
+    return not greatest(not go_on)
+
+
+def greatest(number: int) -> int:
+    """The greatest of the numbers that all processes have."""
     if size() == 1:
-        return go_on
-    votes = th.tensor(go_on, dtype=th.int32)  # on the CPU: nothing waits for a GPU here
+        return number
+    numbers = th.tensor(number, dtype=th.int32)  # on the CPU: nothing waits for a GPU here
     with asking():
-        dist.all_reduce(votes, dist.ReduceOp.MIN)
-    return bool(votes)
+        dist.all_reduce(numbers, dist.ReduceOp.MAX)
+    return int(numbers)
 
 
 def from_main(value: Any) -> Any:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from stable_baselines3.common.callbacks import BaseCallback
 
 from proq_agent.common.callbacks import StopOnSignal
-from proq_agent.common.distributed import ProcessLost
+from proq_agent.common.distributed import ProcessLost, greatest
 from zoo.runs.folder import RunFolder
 
 if TYPE_CHECKING:
@@ -46,12 +46,13 @@ class Learning:
                     log_interval=log_interval,
                     reset_num_timesteps=False,
                 )
+                self.ended_by = greatest(stop.number or 0) or None  # whichever process was told to stop
             except ProcessLost as error:
                 self._save_for_all(error)
                 raise
             self.save()
-        self.ended_by = stop.number
-        self.finished = model.num_timesteps >= self.total and not stop.requested
+        self.ended_by = self.ended_by or stop.number
+        self.finished = model.num_timesteps >= self.total and self.ended_by is None
 
     def save(self) -> None:
         """Keep what was learned, where that is this process's part."""

@@ -179,8 +179,11 @@ class HopGraph(ABC):
 
     def all_trusted(self, lengths: np.ndarray, successors: np.ndarray) -> np.ndarray:
         """``[B, K]`` whether no hop from a node to its successor and so on to the goal is beyond ``trusted_hop``."""
+        own = (lengths <= self.trusted_hop) & (successors >= 0)
+        if (own | (successors < 0)).all():  # nobody's way leads over a node without a successor
+            return own
         trusted = np.ones((len(lengths), self.n_nodes + 1), dtype=bool)  # the goal itself is last
-        trusted[:, :-1] = (lengths <= self.trusted_hop) & (successors >= 0)
+        trusted[:, :-1] = own
         ahead = np.full(trusted.shape, self.n_nodes)
         ahead[:, :-1] = np.where(successors < 0, self.n_nodes, successors)
         for _ in range(self.n_nodes.bit_length()):  # each time the way ahead that is looked at doubles
@@ -264,9 +267,9 @@ class HopGraph(ABC):
         :param first: the next hop
         :return: nodes that end with ``K``, or the next hop alone when there is no route from there
         """
-        nodes = [int(first)]
+        nodes, successors = [int(first)], routes.successors[0]
         while len(nodes) <= self.n_nodes and nodes[-1] < self.n_nodes:
-            onward = int(routes.successors[0, nodes[-1]])
+            onward = successors.item(nodes[-1])
             if onward < 0:
                 break
             nodes.append(onward)

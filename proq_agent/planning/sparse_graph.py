@@ -101,9 +101,9 @@ class SparseGraph(HopGraph):
         return csr_array((self.weights[is_open], (ends, starts)), shape=(n, n))
 
     @cached_property
-    def _row_starts(self) -> tuple[np.ndarray, np.ndarray]:
-        """The nodes that edges leave, and the first edge of each."""
-        return np.unique(self._edges.starts, return_index=True)
+    def _leaving(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """The nodes that edges leave, the first edge of each, and how many there are."""
+        return np.unique(self._edges.starts, return_index=True, return_counts=True)
 
     def routes(self, to_goal: np.ndarray, penalties: np.ndarray | float = 0.0) -> Routes:
         """See :meth:`HopGraph.routes`."""
@@ -147,10 +147,10 @@ class SparseGraph(HopGraph):
         onward, best, length = np.full((3, self.n_nodes), np.inf)
         best = np.zeros(self.n_nodes, dtype=np.intp)
         if len(starts):
-            nodes, first = self._row_starts
+            nodes, first, number = self._leaving
             sums = self.weights + costs[ends]
-            onward[nodes] = np.minimum.reduceat(sums, first)
-            paid = np.flatnonzero(sums == onward[starts])[::-1]  # of several the first is written last
+            onward[nodes] = least = np.minimum.reduceat(sums, first)
+            paid = np.flatnonzero(sums == least.repeat(number))[::-1]  # of several the first is written last
             best[starts[paid]], length[starts[paid]] = ends[paid], lengths[paid]
         return onward, best, length
 

@@ -94,6 +94,27 @@ def test_no_policy_is_better(case: dict) -> None:
     np.testing.assert_allclose(found.odds, odds, atol=1e-6)
 
 
+def test_a_circle_that_only_chance_leaves_is_followed_to_its_end() -> None:
+    """Two nodes are quickest taken to the third by the hops to each other, which go wrong half of the time."""
+    survival, losses = np.ones((4, 5)), np.zeros((4, 5, 1))
+    survival[0, 1] = survival[1, 0] = survival[2, 4] = 0.5
+    losses[0, 1] = losses[1, 0] = losses[2, 4] = 0.5
+    case = {
+        "hop_costs": np.array([[INF, 2.0, INF, INF], [2.0, INF, INF, INF], [INF] * 4, [INF] * 4]),
+        "last_hops": np.array([INF, INF, 20.0, INF]),
+        "survival": survival,
+        "losses": losses,
+        "entrances": np.array([3]),
+        "waits": np.array([10.0]),
+        "outcomes": np.array([[0.5, 0.0, 0.5, 0.0]]),
+    }
+    found = solved(case)
+    assert found.successors[:2].tolist() == [1, 0]
+    values, odds = value(case, tuple(found.successors))
+    np.testing.assert_allclose(found.odds, odds, atol=1e-9)
+    np.testing.assert_allclose(found.costs, values, rtol=1e-9)
+
+
 @settings(max_examples=20, deadline=None)
 @given(cases())
 def test_odds_and_costs_are_those_of_simulation(case: dict) -> None:

@@ -10,6 +10,8 @@ if TYPE_CHECKING:
     from proq_agent.chance.hazards import Risks
 
 _TIE = 1e-9  # relative differences in value that make none
+_FORGOTTEN = 1e-12  # what is less likely to lie ahead; nodes may lead in a circle until chance takes one out of it
+_DOUBLINGS = 40
 
 
 class Paths(NamedTuple):
@@ -117,7 +119,9 @@ class _Policy:
         values, losses = np.append(constants, at_goal), np.concatenate([self.losses, np.zeros_like(self.losses[:1])])
         survival = np.append(self.survival, 0.0)
         onward = np.append(np.where(self.successors < 0, n, self.successors), n)
-        for _ in range(n.bit_length()):  # each time the way ahead that is summed up doubles
+        for _ in range(_DOUBLINGS):  # of the way ahead that is summed up
+            if survival.max() <= _FORGOTTEN:
+                break
             values = values + survival * values[onward]
             losses = losses + survival[:, None] * losses[onward]
             survival, onward = survival * survival[onward], onward[onward]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from itertools import pairwise
 
 import numpy as np
@@ -11,6 +12,8 @@ from grid_maze import ONE_WAY_RING, ROOMS, SMALL, GridMaze
 from stable_baselines3.common.evaluation import evaluate_policy
 
 from proq_agent import ProQ
+from proq_agent.common.evaluation import EnvPool
+from proq_agent.proq.hop_trials import check_hops
 
 
 def trained(layout: str, updates: int) -> tuple[GridMaze, ProQ]:
@@ -77,6 +80,19 @@ def test_the_agent_reaches_its_goals(rooms):
     for deterministic in (False, True):
         mean, _ = evaluate_policy(model, model.get_env(), n_eval_episodes=30, deterministic=deterministic)
         assert mean >= 0.95
+
+
+@pytest.mark.slow
+def test_the_controller_makes_the_hops_of_the_log_unless_it_is_broken(rooms):
+    env, model = rooms
+    pool = EnvPool(lambda task: GridMaze(ROOMS))
+    fine = check_hops(model, pool, [0], 20, env.random_walks(40, 50, seed=1))
+    assert fine.ok and fine.value > 0.95
+    lame = deepcopy(model)
+    th.nn.init.zeros_(lame.policy.actor.output.weight)  # whatever the target, in the same direction
+    broken = check_hops(lame, pool, [0], 20, env.random_walks(40, 50, seed=1))
+    assert broken.ok is False and broken.value < 0.5 and "not up to its hops" in broken.advice
+    assert check_hops(model, pool, [0], 1, env.random_walks(40, 2, seed=1)).ok is None  # shorter than a hop
 
 
 @pytest.mark.slow

@@ -34,7 +34,10 @@ def build_parser() -> argparse.ArgumentParser:
     add_dataset_arguments(parser, trust=False)
     group = parser.add_argument_group("output")
     group.add_argument(
-        "--n-episodes", type=int, metavar="N", help="also act, N episodes of each task with a plan and N without"
+        "--n-episodes",
+        type=int,
+        metavar="N",
+        help="also act: N episodes of each task from one logged hop to the next, N with a plan and N without",
     )
     group.add_argument("--plot", type=Path, metavar="FILE", help="all checks as a picture: .png, .pdf, .svg, .jpg")
     return parser

@@ -259,7 +259,7 @@ class ProQ(OfflineAlgorithm):
         self._navigator = None
         if self.policy.goal_states is not None and self.num_timesteps == 0:
             self.policy.goal_states.remember(dataset.to(self.device), self.generator)
-        dataset = self._on_map(dataset)
+        dataset = self.on_map(dataset)
         self.chance_edges = ()
         assert self.seed is not None
         dataset = dataset.split(self.held_out, self.seed)
@@ -272,7 +272,7 @@ class ProQ(OfflineAlgorithm):
         self._complete_settings(dataset)
         return dataset
 
-    def _on_map(self, dataset: GoalDataset) -> GoalDataset:
+    def on_map(self, dataset: GoalDataset) -> GoalDataset:
         """The same trajectories, with points of the map for goals."""
         if self.map_of == "observations":
             return dataset.on_observations()
@@ -369,7 +369,7 @@ class ProQ(OfflineAlgorithm):
         :param held_out: trajectories that were not learned from; without any, plans stay what they are while it learns
         """
         if held_out is not None and None in (self.planning.max_hop, self.planning.reach, self.planning.direct):
-            held_out = self._on_map(held_out.in_memory(MAX_HELD_OUT)).to(self.device)
+            held_out = self.on_map(held_out.in_memory(MAX_HELD_OUT)).to(self.device)
             self.planning, why = choose_planning(self.policy, self._covering, self.planning, held_out)
             self._navigator = None
             if self.verbose:
@@ -559,7 +559,7 @@ class ProQ(OfflineAlgorithm):
             its dataset. Without any, only the keypoints' own numbers are known
         :param logged: more trajectories, which it may have learned from; by default its dataset, if it has one
         """
-        dataset, logged = (data and self._on_map(data) for data in (dataset, logged))
+        dataset, logged = (data and self.on_map(data) for data in (dataset, logged))
         if dataset is None and self.dataset is not None:
             dataset = self.dataset.held_out
         logged = logged or self.dataset

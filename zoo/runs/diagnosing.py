@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from proq_agent.proq.acting_check import check_plan
+from proq_agent.proq.hop_trials import check_hops
 from zoo.data.tasks import task_envs
 from zoo.figures.canvas import check_suffix
 from zoo.figures.diagnosis import draw_diagnosis
@@ -24,7 +25,7 @@ def diagnose(agent: AgentChoice, data: DataSource, n_episodes: int = 0, plot: Pa
 
     :param agent: which one
     :param data: where its dataset comes from: of that, what was set aside when it was trained
-    :param n_episodes: of each task, with and without a plan, in its environment; 0 for none
+    :param n_episodes: of each task in its environment: of logged hops, with and without a plan; 0 for none
     :param plot: picture to write
     :raises ValueError: if there is nothing to look at
     """
@@ -49,6 +50,7 @@ def diagnose(agent: AgentChoice, data: DataSource, n_episodes: int = 0, plot: Pa
         assert agent.env is not None
         pool, tasks = task_envs(agent.env, agent.trust_dataset)
         try:
+            found = found.with_check(check_hops(model, pool, tasks, n_episodes, held_out or dataset))
             found = found.with_check(check_plan(model, pool, tasks, n_episodes))
         finally:
             pool.close()

@@ -43,6 +43,13 @@ def test_steps_are_counted_along_the_line_where_their_length_is_known() -> None:
     np.testing.assert_allclose(survival, [0.9**10, 0.9**4], rtol=1e-3)
 
 
+def test_who_is_slower_spends_more_steps_inside_but_strays_no_farther() -> None:
+    edge = replace(box([5.0, 0.0], [5.0, 1.0], 0.1), step=np.full(2, 0.2), pace=0.5)
+    starts, ends = np.array([[0.0, 0.0], [0.0, 1.5], [0.0, 1.7]]), np.array([[10.0, 0.0], [10.0, 1.5], [10.0, 1.7]])
+    survival, _ = Hazards([edge]).risks(starts, ends, np.full(3, 50.0))
+    np.testing.assert_allclose(survival, [0.9**100, 0.9**10, 1.0])
+
+
 def test_overlapping_regions_share_what_is_lost() -> None:
     hazards = Hazards([box([5.0, 0.0], [5.0, 1.0], 0.1), box([5.0, 0.0], [2.5, 1.0], 0.2)])
     (survival,), (losses,) = hazards.risks(np.zeros((1, 2)), np.array([[10.0, 0.0]]), np.array([20.0]))

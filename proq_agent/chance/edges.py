@@ -25,6 +25,7 @@ class ChanceEdge:
     :param axes: If the region is a box, ``[goal_dim, goal_dim]``: where all of ``axes @ (goal - entrance)`` are within
         one; else it is a ball.
     :param step: How far a step of the data leads in each coordinate, ``[goal_dim]``, if known.
+    :param pace: How far the agent gets on a step, by its way of acting, as a share of that; one before it has learned.
     """
 
     entrance: NDArray[np.float64]
@@ -35,6 +36,7 @@ class ChanceEdge:
     rate: float = 1.0
     axes: NDArray[np.float64] | None = None
     step: NDArray[np.float64] | None = None
+    pace: float = 1.0
 
     @property
     def is_portal(self) -> bool:
@@ -68,6 +70,7 @@ class ChanceEdge:
             rate=float(data.get("rate", 1.0)),
             axes=_array_or_none(data.get("axes")),
             step=_array_or_none(data.get("step")),
+            pace=float(data.get("pace", 1.0)),
         )
         n = len(edge.probabilities)
         shapes = (edge.entrance.shape, edge.exits.shape, edge.probabilities.shape)
@@ -77,8 +80,9 @@ class ChanceEdge:
         certain = np.isclose(edge.probabilities.sum(), 1.0) and (edge.probabilities >= 0).all()
         if not np.isfinite(numbers).all() or edge.radius < 0 or not certain or edge.count < 1:
             raise ValueError("a chance edge has numbers that are not finite, or odds that do not add up to one")
-        if not 0.0 < edge.rate <= 1.0:
-            raise ValueError(f"a chance edge has the rate {edge.rate}")
+        for name in ("rate", "pace"):
+            if not 0.0 < getattr(edge, name) <= 1.0:
+                raise ValueError(f"a chance edge has the {name} {getattr(edge, name)}")
         if edge.axes is not None and (edge.axes.shape != (dim, dim) or not np.isfinite(edge.axes).all()):
             raise ValueError(f"a chance edge has axes of shape {edge.axes.shape}, not [dim, dim]")
         if edge.step is not None and (

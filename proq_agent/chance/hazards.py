@@ -38,8 +38,9 @@ class Hazards:
         self.axes = np.array([_box_axes(edge) for edge in of])
         self.centres = np.array([edge.entrance for edge in of])
         # How far a step leads in each coordinate; infinitely far if it is not known.
-        self.steps = np.array([np.full_like(edge.entrance, np.inf) if edge.step is None else edge.step for edge in of])
-        strays = np.where(np.isinf(self.steps), 0.0, WANDER * self.steps)
+        steps = np.array([np.full_like(edge.entrance, np.inf) if edge.step is None else edge.step for edge in of])
+        self.steps = np.array([edge.pace * step for edge, step in zip(of, steps, strict=True)])
+        strays = np.where(np.isinf(steps), 0.0, WANDER * steps)
         margins = _norm(self.axes * strays[:, None]) if of else 0.0  # in half-widths of the box, along each of its axes
         self.wider_axes = self.axes / (1.0 + margins)
 

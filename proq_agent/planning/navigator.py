@@ -32,7 +32,7 @@ class Plan(NamedTuple):
     nodes: list[int]  #: keypoints, entrances, and last the goal itself, ``planner.n_nodes``
     points: np.ndarray  #: ``[nodes, goal_dim]``
     cost: float  #: steps expected, with ``caution`` somewhat more
-    probability: float  #: of reaching the goal by trusted hops, below one where risk cannot be avoided
+    probability: float  #: of reaching the goal by trusted hops and sampled actions, below one where chance decides
     fallback: bool  #: it needs a hop that is longer than trusted, or there is no way at all
     arrived: bool  #: the goal is within ``reach``
 

@@ -47,6 +47,7 @@ from proq_agent.proq.map_goals import choose_on_map
 from proq_agent.proq.map_progress import distance_per_step
 from proq_agent.proq.markov import MAPS, choose_map
 from proq_agent.proq.objectives import Known, MapObjective, actor_objective, map_objective
+from proq_agent.proq.pace import sampled_pace
 from proq_agent.proq.places import place_coordinates
 from proq_agent.proq.policies import ProQPolicy
 from proq_agent.proq.row_map import ManyRowMap, RowMap
@@ -260,12 +261,13 @@ class ProQ(OfflineAlgorithm):
         if self.policy.goal_states is not None and self.num_timesteps == 0:
             self.policy.goal_states.remember(dataset.to(self.device), self.generator)
         dataset = self.on_map(dataset)
+        pace = self.chance_edges[0].pace if self.chance_edges else 1.0  # is the actor's, whatever the data
         self.chance_edges = ()
         assert self.seed is not None
         dataset = dataset.split(self.held_out, self.seed)
         if self.stochastic == "plan":
             apart = separate_chance(dataset, self.seed)
-            self.chance_edges = apart.edges
+            self.chance_edges = tuple(replace(edge, pace=pace) for edge in apart.edges)
             if len(apart.rows) or self.verbose:
                 print(apart.summary)
             dataset = dataset.cut(apart.rows)
@@ -364,7 +366,8 @@ class ProQ(OfflineAlgorithm):
 
     def choose_settings(self, held_out: GoalDataset | None) -> None:
         """
-        Choose what ``planning`` leaves to the data, and the number of keypoints; with ``verbose`` say so.
+        Choose what ``planning`` leaves to the data, and the number of keypoints; with ``verbose`` say so. From now on
+        plans know how fast sampled actions lead through regions of risk.
 
         :param held_out: trajectories that were not learned from; without any, plans stay what they are while it learns
         """
@@ -374,8 +377,14 @@ class ProQ(OfflineAlgorithm):
             self._navigator = None
             if self.verbose:
                 print(why)
+        settings = self.planning.known()
         if self.keypoints.n is None:
-            self._covering(self.planning.known())
+            self._covering(settings)
+        if self.chance_edges and self.dataset is not None:
+            assert settings.max_hop is not None
+            pace = sampled_pace(self.policy, self.dataset, settings.max_hop)
+            self.chance_edges = tuple(replace(edge, pace=pace) for edge in self.chance_edges)
+            self._navigator = None
 
     def _covering(self, settings: PlanningSettings) -> Navigator:
         """A navigator that plans as it is told, with as many keypoints as that takes if their number is left open."""

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from proq_agent.chance.hazards import Risks
+from proq_agent.chance.hazards import Risks
 
 _TIE = 1e-9  # relative differences in value that make none
 _FORGOTTEN = 1e-12  # what is less likely to lie ahead; nodes may lead in a circle until chance takes one out of it
@@ -48,13 +47,25 @@ class StochasticPaths:
         outcomes: np.ndarray,
         miss: float,
     ) -> None:
-        self.hop_costs, self.risky, self.risks = hop_costs, risky, risks
         self.entrances, self.waits, self.outcomes, self.miss = entrances, waits, outcomes, miss
-        self.survival = np.ones_like(hop_costs)
-        self.survival[risky] = risks.survival
-        self._number = np.full(hop_costs.shape, len(risks.losses), dtype=np.int32)  # of each hop among the risky ones
-        self._number[risky] = np.arange(len(risks.losses))
-        self._losses = np.concatenate([risks.losses, np.zeros((1, len(entrances)))])
+        # As a list, ordered by their starts, because most pairs of nodes have no hop; at its end one that nobody takes.
+        starts, ends = np.nonzero(np.isfinite(hop_costs))
+        n = len(starts)
+        self.costs, self.ends = np.append(hop_costs[starts, ends], np.inf), np.append(ends, 0)
+        self.number = np.full(hop_costs.shape, n, dtype=np.int32)  # of each hop in that list
+        self.number[starts, ends] = np.arange(n)
+        self._starts, self._leaving = starts, np.unique(starts, return_index=True, return_counts=True)
+        exist = self.number[risky] < n
+        self._risky, self._risks = self.number[risky][exist], Risks(*(part[exist] for part in risks))
+        self.survival = np.ones(n + 1)
+        self.survival[self._risky] = self._risks.survival
+        self._risk = np.full(n + 1, len(self._risky), dtype=np.int32)  # of each hop among the risky ones
+        self._risk[self._risky] = np.arange(len(self._risky))
+        self._losses = np.concatenate([self._risks.losses, np.zeros((1, len(entrances)))])
+
+    def losses(self, hops: np.ndarray) -> np.ndarray:
+        """``[n, E]`` of some hops."""
+        return self._losses[self._risk[hops]]
 
     def best(self, successors: np.ndarray, last_hops: np.ndarray, last_risks: Risks) -> Paths:
         """
@@ -66,14 +77,12 @@ class StochasticPaths:
         :param last_risks: ``[K]`` of these hops
         """
         n = len(successors)
-        nodes, goal = np.arange(n), n
+        goal = n
         begin = policy = _Policy(self, successors, last_hops, last_risks)
         for _ in range(10 * n):  # a few rounds will do; rounding errors must not make it go on for ever
             values, landings = policy.evaluate(policy.costs, at_goal=0.0, stranded=self.miss)
-            options = self.hop_costs + self.survival * values
-            options[self.risky] += self.risks.losses @ landings
-            best = options.argmin(axis=1)
-            options = np.stack([values * (1.0 - _TIE), options[nodes, best], last_hops + last_risks.losses @ landings])
+            best, least = self._best_hops(values, landings)
+            options = np.stack([values * (1.0 - _TIE), least, last_hops + last_risks.losses @ landings])
             options = np.concatenate([options, np.full((1, n), self.miss)])
             options[1:, self.entrances] = np.inf  # nobody chooses here
             change = options.argmin(axis=0)
@@ -82,6 +91,18 @@ class StochasticPaths:
             successors = np.choose(change, [policy.successors, best, goal, -1])
             policy = _Policy(self, successors, last_hops, last_risks)
         return policy.outcome(begin)
+
+    def _best_hops(self, values: np.ndarray, landings: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """``[K]`` where the best hop of each node leads, and what it costs to go that way; inf if there is none."""
+        ends, least = np.zeros(len(values), dtype=np.intp), np.full(len(values), np.inf)
+        if len(self._starts):
+            nodes, first, number = self._leaving
+            sums = self.costs[:-1] + self.survival[:-1] * values[self.ends[:-1]]
+            sums[self._risky] += self._risks.losses @ landings
+            least[nodes] = lowest = np.minimum.reduceat(sums, first)
+            paid = np.flatnonzero(sums == lowest.repeat(number))[::-1]  # of several the first is written last
+            ends[self._starts[paid]] = self.ends[paid]
+        return ends, least
 
 
 class _Policy:
@@ -95,11 +116,11 @@ class _Policy:
     ) -> None:
         n = len(successors)
         nodes, ends, gives_up = np.arange(n), successors == n, successors < 0
-        onward = np.where(ends | gives_up, 0, successors)
+        hops = np.where(ends | gives_up, -1, paths.number[nodes, np.where(ends | gives_up, 0, successors)])
         self.paths, self.successors, self.gives_up = paths, successors, gives_up
-        self.costs = np.where(ends, last_hops, paths.hop_costs[nodes, onward])
-        self.survival = np.where(ends, last_risks.survival, paths.survival[nodes, onward])
-        self.losses = np.where(ends[:, None], last_risks.losses, paths._losses[paths._number[nodes, onward]])
+        self.costs = np.where(ends, last_hops, paths.costs[hops])
+        self.survival = np.where(ends, last_risks.survival, paths.survival[hops])
+        self.losses = np.where(ends[:, None], last_risks.losses, paths.losses(hops))
         self.costs[gives_up], self.survival[gives_up], self.losses[gives_up] = paths.miss, 0.0, 0.0
         may_wait = np.isfinite(paths.waits)
         waiting = paths.entrances[may_wait]

@@ -54,7 +54,7 @@ DEPARTURES: dict[str, Any] = {
     "stochastic": "ignore",
     "held_out": 0.0,
     "map_of": "goals",
-    "distance": {"floor": False, "bounded_ood": False, "far_focus": math.inf},
+    "distance": {"compliance": 0.05, "floor": False, "bounded_ood": False, "far_focus": math.inf},
     "keypoints": {"n": 100, "bounded": False, "barrier": True},
     "planning": {
         "max_hop": 100.0,

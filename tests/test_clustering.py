@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -55,9 +56,9 @@ def test_an_edge_survives_json() -> None:
     (portal, _) = cluster_chance(entrances, exits, entrances)
     (box,) = cluster_chance(entrances[:, ::-1], exits, np.tile(entrances[:, ::-1], (10, 1)), closeness=9.0)
     assert portal.axes is None and box.axes is not None and box.rate < 0.5
-    for edge in (portal, box):
+    for edge in (portal, replace(box, pace=0.7)):
         copy = ChanceEdge.from_dict(json.loads(json.dumps(edge.to_dict())))
-        assert (copy.radius, copy.count, copy.rate) == (edge.radius, edge.count, edge.rate)
+        assert all(getattr(copy, name) == getattr(edge, name) for name in ("radius", "count", "rate", "pace"))
         for name in ("entrance", "exits", "probabilities", "axes"):
             np.testing.assert_array_equal(getattr(copy, name), getattr(edge, name))
 
@@ -65,9 +66,18 @@ def test_an_edge_survives_json() -> None:
 def test_an_edge_from_before_rates_were_known_is_a_portal() -> None:
     entrances, exits, _ = lotteries(np.random.default_rng(3), 300)
     data = cluster_chance(entrances, exits, entrances)[0].to_dict()
-    del data["rate"], data["axes"]
+    del data["rate"], data["axes"], data["pace"]
     edge = ChanceEdge.from_dict(data)
-    assert edge.rate == 1.0 and edge.is_portal and edge.contains(edge.entrance)
+    assert edge.rate == edge.pace == 1.0 and edge.is_portal and edge.contains(edge.entrance)
+
+
+@pytest.mark.parametrize("name", ["rate", "pace"])
+@pytest.mark.parametrize("value", [0.0, -0.1, 1.1, np.nan])
+def test_an_edge_with_a_share_that_is_none_is_refused(name: str, value: float) -> None:
+    entrances, exits, _ = lotteries(np.random.default_rng(3), 300)
+    data = cluster_chance(entrances, exits, entrances)[0].to_dict()
+    with pytest.raises(ValueError, match=name):
+        ChanceEdge.from_dict(data | {name: value})
 
 
 @pytest.mark.parametrize("rate", [0.01, 0.03, 0.3])

@@ -118,7 +118,7 @@ def test_regions_where_chance_strikes_now_and_then(rates, tmp_path):
     agent = shipped("giant-navigate")
     plain = [agent.navigator.decide(o["achieved_goal"][None], o["desired_goal"][None]) for o in observations(agent, 6)]
     middle = np.median(agent.planner.points, axis=0)
-    slanted = {"axes": np.array([[0.2, 0.1], [-0.1, 0.2]]), "step": np.array([0.2, 0.2])}
+    slanted = {"axes": np.array([[0.2, 0.1], [-0.1, 0.2]]), "step": np.array([0.2, 0.2]), "pace": 0.7}
     agent.chance_edges = (hazard(middle, rate=rates[0], **slanted), hazard(middle + 8.0, rate=rates[1]))
     agent.set_planning()  # plan anew
     export_agent(agent, tmp_path)

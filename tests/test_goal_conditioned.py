@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import subprocess
 import sys
 import textwrap
@@ -329,6 +330,16 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ({"actor_loss": "sac"}, "actor_loss must be ddpgbc or awr, got 'sac'"),
     ({"margin": -0.1}, "margin must not be negative"),
     ({"acting_std": -0.1}, "acting_std must not be negative"),
+    ({"acting_std": 10**30}, "acting_std must be a finite number"),  # which no tensor can be multiplied with
+    ({"acting_std": math.inf}, "acting_std must be a finite number"),
+    ({"alpha": math.inf}, "alpha must be a finite number"),
+    ({"alpha": None}, "alpha must be a finite number, got None"),
+    ({"high_alpha": "x"}, "high_alpha must be a finite number"),
+    ({"margin": True}, "margin must be a finite number"),  # which cannot be subtracted from
+    ({"expectile": [0.7]}, "expectile must be a finite number"),
+    ({"tau": "0.1"}, "tau must be a finite number"),
+    ({"subgoal_steps": True}, "subgoal_steps must be a finite number"),
+    ({"learning_rate": 10**400}, "learning_rate must be positive and finite"),
     ({"batch_size": 0}, "batch_size"),
     ({"goals": {"discount": 1.0}}, "discount must lie"),
     ({"goals": {"value": {"current": 0.7, "future": 0.7}}}, "add up to 1"),

@@ -17,6 +17,7 @@ from proq_agent.common.distributed import own_rows
 from proq_agent.common.goal_policy import GoalPolicy
 from proq_agent.common.goal_sampling import GoalMixture, GoalSampling
 from proq_agent.common.offline import OfflineAlgorithm
+from proq_agent.common.settings import is_finite_number
 from proq_agent.common.tensor_cores import tensor_cores
 
 
@@ -72,7 +73,16 @@ class GoalConditioned(OfflineAlgorithm):
         super().__init__(policy, env, learning_rate, batch_size, **others)
         self.goals = goals
         self.acting_std = acting_std
+        self.require_numbers("acting_std")
         self.require(acting_std >= 0.0, "acting_std", "not be negative")
+
+    def require_numbers(self, *names: str) -> None:
+        """
+        :param names: of arguments
+        :raises ValueError: if one of them is no finite number
+        """
+        for name in names:
+            self.require(is_finite_number(getattr(self, name)), name, "be a finite number")
 
     def require(self, condition: bool, name: str, rule: str) -> None:
         """

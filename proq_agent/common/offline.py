@@ -30,6 +30,7 @@ from proq_agent.common.named_env import make_named_env
 from proq_agent.common.normalised import warn_if_normalised
 from proq_agent.common.policy_settings import as_policy_kwargs
 from proq_agent.common.prefetch import Prefetch
+from proq_agent.common.settings import is_finite_number
 from proq_agent.common.spaces import (
     action_space_of,
     check_actions,
@@ -120,7 +121,7 @@ class OfflineAlgorithm(SavedAlgorithm):
             raise ValueError(f"batch_size must be a whole number, {limits}, got {batch_size!r}")
         if seed is not None and (not isinstance(seed, int) or not 0 <= seed <= MAX_SEED):
             raise ValueError(f"seed must be a whole number in 0..{MAX_SEED}, or None for any, got {seed!r}")
-        if isinstance(learning_rate, int | float) and not 0.0 < learning_rate < math.inf:
+        if isinstance(learning_rate, int | float) and not (is_finite_number(learning_rate) and learning_rate > 0):
             raise ValueError(f"learning_rate must be positive and finite, got {learning_rate!r}")
         self.batch_size = batch_size
         self.policy_kwargs = as_policy_kwargs(self.policy_class, policy_kwargs)

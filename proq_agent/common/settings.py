@@ -70,6 +70,15 @@ def _is_a(value: Any, kind: Any) -> bool:
     return isinstance(value, kind) and (kind is not int or not isinstance(value, bool))
 
 
+def is_finite_number(value: Any) -> bool:
+    """
+    Whether PyTorch can compute with it; a truth value is no number.
+
+    :param value: anything
+    """
+    return _is_a(value, float) and math.isfinite(value)
+
+
 def as_settings(kind: type[S], value: S | Mapping[str, Any] | None) -> S:
     """
     Settings from however they are given.

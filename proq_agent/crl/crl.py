@@ -94,6 +94,7 @@ class CRL(GoalConditioned):
         )
         self.alpha = alpha
         self.actor_loss = actor_loss
+        self.require_numbers("alpha")
         self.require(alpha >= 0.0, "alpha", "not be negative")
         self.require(actor_loss in get_args(ActorLoss), "actor_loss", "be ddpgbc or awr")
         self._finish_init(_init_setup_model, dataset)

@@ -92,6 +92,7 @@ class GCIQL(GoalConditioned):
         self.actor_loss = actor_loss
         self.expectile = expectile
         self.tau = tau
+        self.require_numbers("alpha", "expectile", "tau")
         self.require(alpha >= 0.0, "alpha", "not be negative")
         self.require(actor_loss in get_args(ActorLoss), "actor_loss", "be ddpgbc or awr")
         self.require(0.0 < expectile < 1.0, "expectile", "lie strictly between 0 and 1")

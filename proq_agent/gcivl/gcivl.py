@@ -87,6 +87,7 @@ class GCIVL(GoalConditioned):
         self.alpha = alpha
         self.expectile = expectile
         self.tau = tau
+        self.require_numbers("alpha", "expectile", "tau")
         self.require(alpha >= 0.0, "alpha", "not be negative")
         self.require(0.0 < expectile < 1.0, "expectile", "lie strictly between 0 and 1")
         self.require(0.0 < tau <= 1.0, "tau", "lie in (0, 1]")

@@ -98,6 +98,7 @@ class HIQL(GoalConditioned):
         self.subgoal_steps = subgoal_steps
         self.expectile = expectile
         self.tau = tau
+        self.require_numbers("low_alpha", "high_alpha", "subgoal_steps", "expectile", "tau")
         self.require(low_alpha >= 0.0, "low_alpha", "not be negative")
         self.require(high_alpha >= 0.0, "high_alpha", "not be negative")
         self.require(

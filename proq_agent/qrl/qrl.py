@@ -99,6 +99,7 @@ class QRL(GoalConditioned):
         self.alpha = alpha
         self.actor_loss = actor_loss
         self.margin = margin
+        self.require_numbers("alpha", "margin")
         self.require(alpha >= 0.0, "alpha", "not be negative")
         self.require(actor_loss in get_args(ActorLoss), "actor_loss", "be ddpgbc or awr")
         self.require(margin >= 0.0, "margin", "not be negative")

@@ -6,11 +6,13 @@ import os
 import signal
 import subprocess
 import sys
+import threading
+import time
 from pathlib import Path
 
 import pytest
 
-from proq_agent.common.files import atomic_file, remove_abandoned
+from proq_agent.common.files import atomic_file, locked, remove_abandoned
 
 KILLED = """
 import os, signal, sys
@@ -67,3 +69,27 @@ def test_an_error_names_the_file_and_leaves_the_old_one(tmp_path: Path, monkeypa
         file.write(b"new")
     assert caught.value.filename == str(path)
     assert path.read_bytes() == b"old" and list(tmp_path.iterdir()) == [path]
+
+
+def test_a_lock_lets_one_through_at_a_time_and_leaves_no_file(tmp_path: Path) -> None:
+    inside, most, done = 0, 0, 0
+
+    def work() -> None:
+        nonlocal inside, most, done
+        for _ in range(20):
+            with locked(tmp_path / "x.lock"):
+                inside += 1
+                most = max(most, inside)
+                time.sleep(0.0005)  # others get their turn meanwhile
+                inside -= 1
+                done += 1
+
+    threads = [threading.Thread(target=work) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert (most, done) == (1, 120)
+    with pytest.raises(KeyError), locked(tmp_path / "x.lock"):
+        raise KeyError
+    assert not list(tmp_path.iterdir())

@@ -302,6 +302,29 @@ def test_a_damaged_shard_is_named(kind: str, harm, tmp_path: Path) -> None:
         GoalDataset.from_files(tmp_path / "logs")
 
 
+@pytest.mark.parametrize("harm", [damage_half, cut_short])
+@pytest.mark.parametrize("kind", ["compressed", "npz", "parquet"])
+def test_of_damaged_files_only_what_saves_work_is_kept(kind: str, harm, tmp_path: Path, small_blocks) -> None:
+    folder = tmp_path / "logs"
+    write(folder / "part0", parts(logs([20] * 9), 3)[0], kind)
+    (first,) = folder.iterdir()
+    whole = first.read_bytes()
+    harm(first)
+    with pytest.raises(ValueError, match="repair it or leave it out"):
+        GoalDataset.from_files(folder)
+    assert list(folder.iterdir()) == [first]  # blocks before the damage are of no use to anybody
+    first.write_bytes(whole)
+    last = folder / f"part1{first.suffix}"
+    last.write_bytes(b"")
+    with pytest.raises(ValueError, match=re.escape(str(last))):
+        GoalDataset.from_files(folder)
+    (cache,) = set(folder.iterdir()) - {first, last}
+    assert [path.suffix for path in cache.iterdir()] == [".part"]
+    last.write_bytes(whole)
+    assert len(GoalDataset.from_files(folder)) == 120
+    assert [path.suffix for path in cache.iterdir()] == [""]
+
+
 def test_damaged_arrays_and_minari_datasets_are_named(tmp_path: Path) -> None:
     path = write(tmp_path / "log", logs(LENGTHS), "npy")
     cut_short(path / "observations.npy")

@@ -293,9 +293,5 @@ def test_two_offline_processes_at_once_generate_one_whole_set(tmp_path: Path) ->
     assert outputs[0][0] == outputs[1][0] and outputs[0][0].startswith("generated 10000 ")
     assert sum("generating it instead" in stderr for _, stderr in outputs) == 1
     files = {f"{ID}.npz", f"{ID}-val.npz"}
-    assert {path.name for path in tmp_path.iterdir()} == {
-        *files,
-        *(f"{name}.sha256" for name in files),
-        f".{ID}.npz.lock",
-    }
+    assert {path.name for path in tmp_path.iterdir()} == {*files, *(f"{name}.sha256" for name in files)}
     assert load(ID, dataset_dir=tmp_path, split="val")[1].transitions == 1000

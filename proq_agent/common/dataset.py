@@ -354,7 +354,10 @@ class GoalDataset:
         if not path.is_file():
             raise FileNotFoundError(f"there is no dataset file {path}")
         arrays = read_npz(path, NEEDED, OPTIONAL)
-        return cls.from_ogbench(arrays, **kwargs)
+        try:
+            return cls.from_ogbench(arrays, **kwargs)
+        except ValueError as error:
+            raise ValueError(f"{path} cannot be used: {error}") from error
 
     @classmethod
     def from_ogbench(cls, arrays: Mapping[str, Any], **kwargs: Any) -> GoalDataset:
@@ -376,12 +379,14 @@ class GoalDataset:
         :param dataset: a dataset id; or, if you trust its author, what ``minari.load_dataset`` returns
         :param kwargs: ``goal`` and ``device``; actions are checked against the dataset's own space
         """
+        name = "the Minari dataset"
         if isinstance(dataset, str):
+            name += f" {dataset}"
             episodes, action_space = read_minari(dataset)
         else:
             episodes = ((e.observations, e.actions) for e in dataset.iterate_episodes())
             action_space = dataset.action_space
-        with within("the Minari dataset cannot be used", kind=ValueError):
+        with within(f"{name} cannot be used", kind=ValueError):
             return cls.from_episodes(episodes, **{"action_space": action_space} | kwargs)
 
     @classmethod

@@ -13,6 +13,10 @@ class CheckpointError(ValueError):
     """A file, or a value in it, that cannot be used: damaged, foreign, too new or unsafe."""
 
 
+class DamagedFile(ValueError):
+    """One of many dataset files that cannot be used: what was read of the others still can."""
+
+
 class Interrupted(KeyboardInterrupt):
     """
     A signal that asks the process to end, as Ctrl-C does.

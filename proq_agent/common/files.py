@@ -61,13 +61,21 @@ def locked(path: Path) -> Iterator[None]:
     """
     Let one process at a time through; the lock ends with the process that holds it.
 
-    :param path: a file that is made if it is not there, and stays
+    :param path: a file that is there as long as the lock
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("w") as file:
-        if fcntl is not None:  # else two processes may both do the work
-            fcntl.flock(file, fcntl.LOCK_EX)
-        yield
+    while True:
+        with path.open("w") as file:
+            if fcntl is not None:  # else two processes may both do the work
+                fcntl.flock(file, fcntl.LOCK_EX)
+                if not os.fstat(file.fileno()).st_nlink:
+                    continue  # who held it before has removed it, and the next one may hold another
+            try:
+                yield
+                return
+            finally:
+                with contextlib.suppress(OSError):  # Windows removes no open file
+                    path.unlink()
 
 
 def write_text(path: Path, text: str) -> None:

@@ -74,7 +74,7 @@ def _episodes(path: Path, n_episodes: Any) -> Iterator[tuple[Any, np.ndarray]]:
         if not path.resolve().is_relative_to(path.parent.resolve()):
             raise ValueError("it is a link out of the dataset's folder")
         with HDF5Arrays(path, readable_bytes(path.stat().st_size)) as arrays:
-            if not isinstance(n_episodes, int) or n_episodes > len(arrays.file):
+            if type(n_episodes) is not int or n_episodes > len(arrays.file):
                 raise ValueError(f"it holds {len(arrays.file)} episodes, and not {n_episodes!r:.40}")
             for number in range(n_episodes):
                 episode = arrays.part(arrays.file, f"episode_{number}")

@@ -19,6 +19,8 @@ import json
 import os
 import shutil
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from types import CodeType
@@ -29,7 +31,7 @@ from tqdm import tqdm
 
 from proq_agent.common import state_rows as state_rows_module
 from proq_agent.common import trajectory_table as trajectory_table_module
-from proq_agent.common.errors import within
+from proq_agent.common.errors import DamagedFile, within
 from proq_agent.common.files import locked, write_text
 from proq_agent.common.goals import GoalSpec
 from proq_agent.common.row_file import FloatFile, RowFile
@@ -115,7 +117,7 @@ def open_rows(
     listed = [[n, p.stat().st_size, p.stat().st_mtime_ns] for n, p in zip(names, paths, strict=True)]
     folder = parent / _key(names, goal, type(shards[0]))
     try:
-        with locked(folder.with_suffix(".lock")):
+        with _no_empty_folder(parent), locked(folder.with_suffix(".lock")):
             stored = _open(folder, listed, shards, goal)
             if stored is None:
                 _build(folder, listed, shards, goal, action_space, progress)
@@ -127,6 +129,16 @@ def open_rows(
         summary = stored.actions.summary()
         check_actions_lie_in(np.stack([summary.low, summary.high]), action_space)
     return stored
+
+
+@contextmanager
+def _no_empty_folder(folder: Path) -> Iterator[None]:
+    """Nothing is left of a cache that nothing came of."""
+    try:
+        yield
+    finally:
+        with suppress(OSError):  # it holds something, as it should
+            folder.rmdir()
 
 
 def _key(names: list[str], goal: GoalSpec, reader: type) -> str:
@@ -182,7 +194,10 @@ def _open(folder: Path, listed: list[list[Any]], shards: list[Shard], goal: Goal
 def _build(
     folder: Path, listed: list[list[Any]], shards: list[Shard], goal: GoalSpec, action_space: Any, progress: bool
 ) -> None:
-    """Read the files, going on where an earlier attempt was interrupted, and put what was written in its place."""
+    """
+    Read the files, going on where an earlier attempt was interrupted, and put what was written in its place. If a file
+    is damaged, the rows of those before it are kept for the next attempt.
+    """
     part = folder.with_suffix(".part")
     written = _Written.load(part)
     begun = 0 if written is None else sum(len(s.files) for s in shards[: written.shard + bool(written.blocks)])
@@ -192,11 +207,24 @@ def _build(
         written = _Written(listed, in_place=in_place)
     written.files = listed
     part.mkdir(parents=True, exist_ok=True)
+    try:
+        _read_rest(part, written, shards, goal, action_space, progress)
+    except DamagedFile:
+        if not written.shard:
+            shutil.rmtree(part)
+        raise
+    shutil.rmtree(folder, ignore_errors=True)  # of files that have changed
+    os.replace(part, folder)
+
+
+def _read_rest(
+    part: Path, written: _Written, shards: list[Shard], goal: GoalSpec, action_space: Any, progress: bool
+) -> None:
     files = {name: (part / name).open("ab") for name in written.sizes}
     for name, size in written.sizes.items():
         files[name].truncate(size)
     saved = time.monotonic()
-    what = f"reading {len(shards)} files once, into {folder.parent.name}"
+    what = f"reading {len(shards)} files once, into {part.parent.name}"
     bar = tqdm(desc=what, unit=" rows", unit_scale=True, initial=written.rows, disable=None if progress else True)
     try:
         with bar:
@@ -206,7 +234,7 @@ def _build(
                 for number, block in enumerate(shard.read(goal)):
                     if number >= written.blocks:
                         where = f"{shard.path} cannot be used" + (f" (rows are counted from {first})" if first else "")
-                        with within(where, "repair it or leave it out", ValueError):
+                        with within(where, "repair it or leave it out", DamagedFile):
                             arrays = _checked(block, goal, action_space, written)
                         before = written.rows
                         _append(arrays, files, written)
@@ -222,8 +250,6 @@ def _build(
         finally:
             for file in files.values():
                 file.close()
-    shutil.rmtree(folder, ignore_errors=True)  # of files that have changed
-    os.replace(part, folder)
 
 
 def _checked(block: Block, goal: GoalSpec, action_space: Any, written: _Written) -> list[np.ndarray]:

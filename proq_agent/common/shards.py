@@ -12,7 +12,7 @@ from typing import IO, Any, NamedTuple
 
 import numpy as np
 
-from proq_agent.common.errors import within
+from proq_agent.common.errors import DamagedFile, within
 from proq_agent.common.goals import GoalSpec
 from proq_agent.common.minari_files import check_h5py, read_minari_folder
 from proq_agent.common.npz import Header, check_names, check_sizes, read_header
@@ -51,7 +51,7 @@ class Shard(NamedTuple):
         blocks = _READERS[self.kind](self.path, goal)
         rest: Block = {}
         while True:
-            with within(f"{self.path} is damaged or no dataset", "repair it or leave it out", ValueError):
+            with within(f"{self.path} is damaged or no dataset", "repair it or leave it out", DamagedFile):
                 block = next(blocks, None)
                 if block is None:
                     break

@@ -325,6 +325,28 @@ def test_of_damaged_files_only_what_saves_work_is_kept(kind: str, harm, tmp_path
     assert [path.suffix for path in cache.iterdir()] == [""]
 
 
+@pytest.mark.parametrize("kind", ["npz", "parquet"])
+def test_files_without_rows_are_no_dataset_but_may_be_among_others(kind: str, tmp_path: Path) -> None:
+    none = {name: array[:0] for name, array in logs(LENGTHS).items()}
+    if kind == "parquet":  # a list of lists needs one to tell how long they are
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        lists = pa.list_(pa.float32())
+        empty = tmp_path / "logs" / "a.parquet"
+        empty.parent.mkdir()
+        pq.write_table(
+            pa.schema({"observations": lists, "actions": lists, "terminals": pa.bool_()}).empty_table(), empty
+        )
+    else:
+        empty = write(tmp_path / "logs" / "a", none, kind)
+    with pytest.raises(ValueError, match=f"there is no row in {re.escape(str(empty))}$"):
+        GoalDataset.from_files(empty.parent)
+    assert list(empty.parent.iterdir()) == [empty]
+    write(empty.parent / "b", logs(LENGTHS), kind)
+    assert len(GoalDataset.from_files(empty.parent)) == sum(LENGTHS)
+
+
 def test_damaged_arrays_and_minari_datasets_are_named(tmp_path: Path) -> None:
     path = write(tmp_path / "log", logs(LENGTHS), "npy")
     cut_short(path / "observations.npy")

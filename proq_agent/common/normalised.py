@@ -15,7 +15,8 @@ def warn_if_normalised(env: Any) -> None:
     by itself, and knows places by their coordinates.
 
     This notices ``VecNormalize`` and ``NormalizeObservation`` in an environment that it is shown. Of an observation
-    alone an agent notices no more than that it lies outside of its data, see ``goal_limits.py``.
+    alone an agent notices no more than that it lies outside of its data, see ``goal_limits.py``; normalised values that
+    lie inside look like other places.
 
     :param env: an environment, or several in a ``VecEnv``
     """

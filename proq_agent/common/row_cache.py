@@ -209,8 +209,10 @@ def _build(
     part.mkdir(parents=True, exist_ok=True)
     try:
         _read_rest(part, written, shards, goal, action_space, progress)
+        if not written.rows:
+            raise DamagedFile(f"there is no row in {shards[0].path}{', nor in the other files' * (len(shards) > 1)}")
     except DamagedFile:
-        if not written.shard:
+        if not (written.shard and written.rows):
             shutil.rmtree(part)
         raise
     shutil.rmtree(folder, ignore_errors=True)  # of files that have changed

@@ -16,6 +16,7 @@ from proq_agent.common.errors import DamagedFile, within
 from proq_agent.common.goals import GoalSpec
 from proq_agent.common.minari_files import check_h5py, read_minari_folder
 from proq_agent.common.npz import Header, check_names, check_sizes, read_header
+from proq_agent.common.parquet_footer import declared_values
 from proq_agent.common.state_rows import NEEDED, OPTIONAL, episode_arrays
 from proq_agent.common.transitions import as_flags
 
@@ -189,17 +190,16 @@ def _parquet() -> Any:
 
 def _parquet_blocks(path: Path, goal: GoalSpec) -> Iterator[Block]:
     with _parquet().ParquetFile(path, buffer_size=1 << 20) as file:
-        there, metadata = file.schema_arrow.names, file.metadata
+        there = file.schema_arrow.names
         check_names(path, there, NEEDED)
         names = [name for name in KNOWN if name in there]
         numbers = dict.fromkeys(names, 0)
-        for group in map(metadata.row_group, range(metadata.num_row_groups)):
-            for chunk in map(group.column, range(group.num_columns)):
-                column = chunk.path_in_schema.partition(".")[0]
-                if column in numbers:
-                    numbers[column] += 4 * chunk.num_values
+        for i, n in declared_values(path):
+            column = file.schema.column(i).path.partition(".")[0]
+            if column in numbers:
+                numbers[column] += 4 * n
         check_sizes(numbers, path.stat().st_size)
-        width = sum(numbers.values()) // max(4 * metadata.num_rows, 1)
+        width = sum(numbers.values()) // max(4 * file.metadata.num_rows, 1)
         for batch in file.iter_batches(max(1, BLOCK_NUMBERS // max(width, 1)), columns=names):
             yield {name: _column(name, batch.column(name)) for name in names}
 

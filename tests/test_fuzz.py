@@ -31,7 +31,9 @@ from tiny_goal import tiny_arrays, tiny_model
 import zoo
 from proq_agent import GoalDataset, ProQ
 from proq_agent.common.archive import read_archive
+from proq_agent.common.goals import GoalSpec
 from proq_agent.common.offline import OfflineAlgorithm
+from proq_agent.common.shards import find_shards
 from proq_agent.common.tensor_file import check_finite
 from proq_agent.proq.policies import ProQPolicy
 from wrappers import make_goal_env
@@ -103,7 +105,7 @@ def _sound_agents_are_used() -> None:
     """Also loads whatever is loaded when it is first needed, as compiled kernels and packages of environments."""
     for version in (1, 2):
         use(ProQ.load(as_stream(agent(version)), device="cpu"))
-    for package in ("h5py", "minari"):
+    for package in ("h5py", "minari", "pyarrow.parquet", "pyarrow.compute"):
         with contextlib.suppress(ImportError):
             importlib.import_module(package)
     for algo in ALGOS.keys() - {"proq"}:
@@ -305,6 +307,30 @@ def _folder(factory: pytest.TempPathFactory) -> Path:
     return _folders[0]
 
 
+@cache
+def parquet_bytes(compression: str) -> bytes:
+    pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    buffer = io.BytesIO()
+    columns = {name: pa.array(list(array)) for name, array in tiny_arrays(2, 6).items()}
+    pq.write_table(pa.table(columns), buffer, row_group_size=7, compression=compression)
+    return buffer.getvalue()
+
+
+@cases(200)
+@given(data=st.data())
+def test_damaged_parquet(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
+    content = parquet_bytes(data.draw(st.sampled_from(["none", "zstd", "snappy"])))
+    half = len(content) // 2  # the second is what the file says of itself
+    head, tail = content[:half], content[half:]
+    content = data.draw(changed_bytes(content) | changed_bytes(tail).map(lambda tail: head + tail))
+    path = _folder(tmp_path_factory) / "set.parquet"
+    path.write_bytes(content)
+    with harmless(len(content)):
+        (shard,) = find_shards(path)
+        for block in shard.read(GoalSpec()):
+            assert all(len(array) == len(block["terminals"]) for array in block.values())
+
+
 # ---- YAML --------------------------------------------------------------------------------------------
 
 
@@ -491,7 +517,18 @@ points = st.lists(st.floats(width=32, allow_nan=True) | st.floats(-2.0, 2.0), mi
 observations = st.fixed_dictionaries({key: points | hostile | points.map(np.array) | tensors for key in KEYS})
 
 
-states = st.none() | hostile | st.tuples(*[points.map(np.array)] * 4)
+@st.composite
+def changed_states(draw: st.DrawFn) -> Any:
+    """What ``predict`` returned, with a part that is something else, of one size more, or full of something."""
+    parts = list(actor().predict(dict.fromkeys(KEYS, np.full(2, 0.4, np.float32)))[1] or ())
+    i = draw(st.integers(0, len(parts) - 1))
+    longer = np.concatenate([parts[i], parts[i]])
+    full = hostile_numbers.map(lambda value: np.full(parts[i].shape or 1, value))
+    parts[i] = draw(hostile | points.map(np.array) | st.just(longer) | full)
+    return tuple(parts)
+
+
+states = st.none() | hostile | changed_states()
 
 
 @cases(400)

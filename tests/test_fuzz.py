@@ -519,12 +519,14 @@ observations = st.fixed_dictionaries({key: points | hostile | points.map(np.arra
 
 @st.composite
 def changed_states(draw: st.DrawFn) -> Any:
-    """What ``predict`` returned, with a part that is something else, of one size more, or full of something."""
-    parts = list(actor().predict(dict.fromkeys(KEYS, np.full(2, 0.4, np.float32)))[1] or ())
+    """What ``predict`` returned, of an agent that was stuck twice, with a part that is something else."""
+    *parts, snags = actor().predict(dict.fromkeys(KEYS, np.full(2, 0.4, np.float32)))[1] or ()
+    parts.append(np.full((1, 2, snags.shape[2]), 0.5))
     i = draw(st.integers(0, len(parts) - 1))
-    longer = np.concatenate([parts[i], parts[i]])
-    full = hostile_numbers.map(lambda value: np.full(parts[i].shape or 1, value))
-    parts[i] = draw(hostile | points.map(np.array) | st.just(longer) | full)
+    part, value = parts[i].astype(np.float64), draw(st.floats() | st.floats(-2.0, 2.0))
+    part.flat[draw(st.integers(0, part.size - 1))] = value
+    others = [part, np.full(part.shape, value), part[0], np.concatenate([part, part]), np.repeat(part, 2, axis=-1)]
+    parts[i] = draw(hostile | points.map(np.array) | st.sampled_from(others))
     return tuple(parts)
 
 

@@ -15,14 +15,16 @@ onnxruntime = pytest.importorskip("onnxruntime")
 
 # In the tables of supported operators of Unity's Sentis 1.2 and later.
 PLAIN = {
-    *("Add", "Cast", "Concat", "Constant", "Cos", "Div", "Erf", "Gemm", "Identity", "Less", "MatMul", "Mul", "Pow"),
-    *("ReduceMean", "Sin", "Split", "Sqrt", "Squeeze", "Sub", "Tanh", "Where"),
+    *("Abs", "Add", "Cast", "Concat", "Constant", "Cos", "Div", "Erf", "Gather", "Gemm", "Greater", "Identity", "Less"),
+    *("MatMul", "Max", "Min", "Mul", "Pow", "ReduceMax", "ReduceMean", "ReduceSum", "Reshape", "Shape", "Sigmoid"),
+    *("Sin", "Slice", "Split", "Sqrt", "Squeeze", "Sub", "Tanh", "TopK", "Transpose", "Unsqueeze", "Where"),
 }
 INPUTS = {
     "actor": {"observation": 2, "achieved_goal": 2, "desired_goal": 2},
     "encoder": {"goal": 2},
     "embedder": {"location": 6},
     "classifier": {"location": 6},
+    "distance": {"starts": 10, "ends": 10},
 }
 
 
@@ -39,7 +41,9 @@ def test_operators_are_plain_and_inputs_have_names(tmp_path):
         assert [(each.domain, each.version) for each in model.opset_import] == [("", OPSET)] and OPSET <= 15
         assert {node.op_type for node in model.graph.node} <= PLAIN
         session = onnxruntime.InferenceSession(tmp_path / f"{name}.onnx", providers=["CPUExecutionProvider"])
-        assert {each.name: each.shape for each in session.get_inputs()} == {k: ["batch", n] for k, n in inputs.items()}
+        batches = {"starts": "rows", "ends": "columns"}
+        shapes = {key: [batches.get(key, "batch"), n] for key, n in inputs.items()}
+        assert {each.name: each.shape for each in session.get_inputs()} == shapes
         for batch in (0, 1, 3):
             (output,) = session.run(None, {key: np.zeros((batch, n), np.float32) for key, n in inputs.items()})
             assert len(output) == batch

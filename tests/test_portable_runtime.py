@@ -41,7 +41,7 @@ def agree(agent: ProQ, runtime: Runtime, seen: list[dict[str, np.ndarray]]) -> l
         node, cost, arrived = runtime.next_hop(here, goal)
         assert (node, arrived) == (decision.hops.target[0], decision.hops.arrived[0])
         np.testing.assert_allclose(cost, decision.hops.cost[0], rtol=1e-4)
-        for ours, theirs in zip(runtime.known(goal).routes, decision.goals.routes, strict=True):
+        for ours, theirs in zip(runtime.routes(goal)[1], decision.goals.routes, strict=True):
             np.testing.assert_allclose(ours, theirs[0], rtol=1e-4)
         action, _ = agent.predict(observation, deterministic=True)
         np.testing.assert_allclose(runtime.act(observation, node), action, atol=1e-5)
@@ -63,6 +63,38 @@ def test_targets_and_plans_are_equal_and_actions_agree(name, tmp_path):
     assert max(lengths) > 3
 
 
+class NothingClosed:
+    """What the documentation tells those to put in its place who port ``runtime.py`` alone."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        self.runtime = runtime
+
+    def hops(self, starts: Any, ends: Any) -> np.ndarray:
+        lengths = self.runtime.distances(starts, ends)
+        return np.stack([lengths, np.zeros_like(lengths)])
+
+    def decide(self, here: np.ndarray, goal: np.ndarray, state: Any) -> tuple[int, Any]:
+        return self.runtime.next_hop(here, goal)[0], None
+
+
+@pytest.mark.parametrize("name", ["giant-stitch", "teleport-stitch"])
+def test_without_closures_it_plans_and_acts_as_well(name, tmp_path):
+    agent = shipped(name)
+    export_agent(agent, tmp_path)
+    runtime = Runtime(tmp_path)
+    runtime.closures = NothingClosed(runtime)
+    agree(agent, runtime, observations(agent, 50))
+
+
+def test_the_page_says_how_many_lines_there_are_to_port():
+    folder, page = Path(__file__).parents[1] / "zoo", Path("docs", "pages", "export.md")
+    rows = [line for line in (folder / page).read_text().splitlines() if line.startswith("|") and ".py`" in line]
+    for source in (folder / "portable").glob("[!_]*.py"):
+        lines = source.read_text().splitlines()
+        (row,) = [row for row in rows if row.split("|")[2].startswith(f" `{source.name}`")]
+        assert row.split("|")[3].split(",")[0].strip() == str(len(lines)), source.name
+
+
 def test_boxes_are_blocked_from_the_beginning_or_later_and_opened_again(tmp_path):
     agent, seen = shipped("teleport-navigate"), observations(shipped("teleport-navigate"), 10)
     opened = [agent.navigator.decide(o["achieved_goal"][None], o["desired_goal"][None])[0].hops.target[0] for o in seen]
@@ -72,12 +104,12 @@ def test_boxes_are_blocked_from_the_beginning_or_later_and_opened_again(tmp_path
     closed = agree(agent, runtime, seen)
     handles = []
     for low, high in ((middle - [8.0, 20.0], middle - [7.9, -20.0]), ([90, 90], [99, 99])):
-        handles.append((agent.planner.block(box=(low, high)), runtime.block(low, high)))
+        handles.append((agent.planner.block(box=(low, high)), runtime.closures.block(low, high)))
     more = agree(agent, runtime, seen)
     assert opened != closed != more
     for ours, theirs in handles:
         agent.planner.unblock(ours)
-        runtime.unblock(theirs)
+        runtime.closures.unblock(theirs)
     assert agree(agent, runtime, seen) == closed
 
 
@@ -125,7 +157,7 @@ def test_regions_where_chance_strikes_now_and_then(rates, tmp_path):
     runtime = Runtime(tmp_path)
     targets = agree(agent, runtime, observations(agent, 6))
     assert np.mean(np.array(targets) != [decision.hops.target[0] for decision, _ in plain]) > 0.05
-    runtime.block(middle - 1.0, middle + 1.0)  # nobody may wait in there, either
+    runtime.closures.block(middle - 1.0, middle + 1.0)  # nobody may wait in there, either
     agent.planner.block(box=(middle - 1.0, middle + 1.0))
     agree(agent, runtime, observations(agent, 5))
 
@@ -147,7 +179,7 @@ def test_whatever_the_agent_is_made_of(tiny, policy, planning, tmp_path):
     runtime = Runtime(tmp_path)
     middle = np.median(agent.planner.points, axis=0)
     agent.planner.block(box=(middle - 0.5, middle + 0.5))
-    runtime.block(middle - 0.5, middle + 0.5)
+    runtime.closures.block(middle - 0.5, middle + 0.5)
     agree(agent, runtime, observations(agent, 5))
 
 

@@ -17,6 +17,7 @@ from proq_agent.planning.closures import Box
 from proq_agent.planning.planner import DENSE_NODES, Planner
 from zoo.exporting.onnx_files import check_packages, write_networks
 from zoo.figures.learned_map import has_map
+from zoo.portable.closures import shortest
 
 FORMAT = 1
 N_EXAMPLES = 100
@@ -78,7 +79,7 @@ def describe(agent: Any) -> dict[str, Any]:
 
 def describe_map(agent: Any) -> dict[str, Any]:
     """Distance, keypoints, graph and chance; null stands for infinity."""
-    policy, planner = agent.policy, agent.planner
+    policy, planner, graph = agent.policy, agent.planner, agent.planner.graph
     return {
         "quasimetric": {
             "size": policy.embedder.output.out_features,
@@ -91,20 +92,35 @@ def describe_map(agent: Any) -> dict[str, Any]:
             "n_keypoints": policy.n_keypoints,
             "points": _plain(planner.points),
             "barred": planner.snapshot.closures.barred.tolist(),
+            "closed": planner.blocked.tolist(),
+            "open": (~(planner.blocked | graph.terminals)).tolist(),
+            "trusted_hop": graph.trusted_hop,
+            "longest_way": graph.longest_way,
+            "miss": graph.cost_of_a_miss,
             "distances": _plain(planner.distances),
-            "costs": _plain(planner.costs),
+            **_describe_ways(planner.weights, planner.distances <= graph.trusted_hop),
         },
-        "chance": _describe_chance(planner),
+        **_describe_chance(planner),
     }
 
 
+def _describe_ways(weights: np.ndarray, trusted: np.ndarray) -> dict[str, Any]:
+    """The shortest ways between nodes."""
+    costs, onward, trusted = shortest(weights, trusted)
+    return {"costs": _plain(costs), "onward": onward.tolist(), "trusted": trusted.tolist()}
+
+
 def _describe_chance(planner: Planner) -> dict[str, Any]:
-    nodes = planner.snapshot.chance.nodes
+    nodes, trusted = planner.snapshot.chance.nodes, planner.distances <= planner.graph.trusted_hop
+    ways = _describe_ways(np.where(trusted, planner.weights, np.inf), trusted) if len(nodes.entrances) else {}
     names = "numbers", "rates", "centres", "axes", "wider_axes", "steps"
-    return {
+    chance = {
         "entrances": nodes.entrances.tolist(),
         "waits": np.broadcast_to(nodes.waits, len(nodes.entrances)).tolist(),
         "outcomes": nodes.outcomes.tolist(),
+    }
+    return {
+        "chance": chance | ways,
         "hazards": {name: _plain(np.asarray(getattr(nodes.hazards, name))) for name in names},
     }
 

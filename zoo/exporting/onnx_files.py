@@ -14,6 +14,7 @@ from proq_agent.common.files import atomic_file
 from proq_agent.common.spaces import GOAL_KEYS
 from zoo.figures.learned_map import has_map
 
+FAR = 1e30  # where what is no interval begins and ends; not every engine knows infinity
 OPSET = 15  # the newest that every release of Unity's Sentis takes
 
 
@@ -72,12 +73,40 @@ def write_networks(agent: Any, folder: Path) -> None:
 
     _write(folder / "encoder.onnx", _Function(policy, policy.locate), {"goal": sizes[1]}, "location")
     _write(folder / "embedder.onnx", _Function(policy, embed), {"location": sum(sizes)}, "embedding")
+    size, quasimetric = policy.embedder.output.out_features, policy.quasimetric
+
+    def edges(embeddings: th.Tensor) -> th.Tensor:  # [rows, N, M]: N components have M numbers each
+        shape = size // quasimetric.n_components, quasimetric.n_components
+        return embeddings[:, :size].reshape(-1, *shape).transpose(1, 2)
+
+    def measure(starts: th.Tensor, ends: th.Tensor) -> th.Tensor:
+        x, y = edges(starts).unsqueeze(1), edges(ends).unsqueeze(0)
+        there = _iqe(x, y, quasimetric.alpha)
+        if quasimetric.symmetric:
+            there = (there + _iqe(y, x, quasimetric.alpha)) / 2
+        return th.maximum(there, (starts[:, None, size:] - ends[None, :, size:]).abs().amax(dim=2))
+
     _write(folder / "classifier.onnx", _Function(policy, classify), {"location": sum(sizes)}, "logit")
+    embeddings = dict.fromkeys(("starts", "ends"), size + sizes[1])
+    axes = {"starts": {0: "rows"}, "ends": {0: "columns"}, "distances": {0: "rows", 1: "columns"}}
+    _write(folder / "distance.onnx", _Function(policy, measure), embeddings, "distances", axes)
 
 
-def _write(path: Path, module: nn.Module, inputs: dict[str, int], output: str) -> None:
+def _iqe(x: th.Tensor, y: th.Tensor, alpha: th.Tensor) -> th.Tensor:
+    """What :func:`~proq_agent.quasimetric.iqe.iqe` computes, in operators that can be exported."""
+    active = y > x
+    starts, ends = (th.where(active, edges, FAR).sort(dim=3).values for edges in (x, y))
+    # Between one start and the next, the union is covered up to the end of the same rank.
+    next_starts = th.cat([starts[:, :, :, 1:], starts[:, :, :, :1] * 0.0 + FAR], dim=3)
+    lengths = (th.minimum(ends, next_starts) - starts).sum(dim=3)
+    return alpha * lengths.amax(dim=2) + (1.0 - alpha) * lengths.mean(dim=2)
+
+
+def _write(
+    path: Path, module: nn.Module, inputs: dict[str, int], output: str, axes: dict[str, dict[int, str]] | None = None
+) -> None:
     examples = tuple(th.zeros(2, size) for size in inputs.values())
-    batch: dict[str, Any] = {name: {0: "batch"} for name in (*inputs, output)}
+    batch: dict[str, Any] = axes or {name: {0: "batch"} for name in (*inputs, output)}
     # Where shapes are asked for, they are always the same ones. The exporter is called old, but it writes plain
     # operators of this opset, and needs no further package.
     with warnings.catch_warnings(), atomic_file(path) as file, th.no_grad():

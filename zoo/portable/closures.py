@@ -1,157 +1,181 @@
-"""What is closed on the map of an exported agent: boxes in goal space, and places where it got stuck."""
+"""What is closed on the map of an exported agent: boxes in goal space, and places where it was stuck."""
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from zoo.portable.networks import Networks
+if TYPE_CHECKING:
+    from zoo.portable.runtime import Places, Runtime
 
 N_SAMPLES, MAX_PLACES = 1024, 64  # points looked at in a box, and of these that are kept
+MIN_PROGRESS, MAX_SNAGS = 1.0, 64  # steps, fewer are noise; and places that an agent remembers
 
 
-class Snags(NamedTuple):
-    """P places that hops cannot pass (infinite costs) or had better not (finite costs)."""
+class Ways(NamedTuple):
+    """The shortest ways between K nodes, ``[K, K]`` from row to column."""
 
-    places: np.ndarray  #: ``[P, embedding]``
-    targets: np.ndarray  #: ``[P, embedding]`` where the agent was heading that got stuck there
-    planned: np.ndarray  #: ``[P]`` distances from places to targets
-    costs: np.ndarray  #: ``[P]``
-    leaving: np.ndarray  #: ``[P, K]`` distances from nodes to places
-    onward: np.ndarray  #: ``[P, K]`` distances from places to nodes
-    towards: np.ndarray  #: ``[P, K]`` bool, nodes in the direction of the targets
-
-
-class Closure(NamedTuple):
-    """One box, or one place."""
-
-    nodes: np.ndarray  #: ``[K]`` bool, closed nodes
-    edges: np.ndarray  #: ``[K, K]`` bool, edges that cost more
-    cost: float
-    snags: Snags
-    boxes: tuple[tuple[np.ndarray, np.ndarray], ...] = ()
+    costs: np.ndarray
+    onward: np.ndarray  #: the nodes that come next
+    trusted: np.ndarray  #: bool, whether all their hops are short enough
 
 
 class Closures:
-    """
-    All that is closed now.
+    """All that is closed now. A port without it takes the graph as agent.json has it."""
 
-    :param networks: the learned map
-    :param points: ``[K, goal_dim]`` the nodes
-    :param distances: ``[K, K]`` between them
-    :param slack: by how much a hop may be longer by way of a place and still lead past it
-    """
-
-    def __init__(self, networks: Networks, points: np.ndarray, distances: np.ndarray, slack: float) -> None:
-        self.networks, self.points, self.lengths, self.slack = networks, points, distances, slack
-        self.embeddings = networks.embed(points)
-        nowhere = self.embeddings[:0]
-        nothing = np.zeros(len(points), dtype=bool)
-        self.in_force = {0: Closure(nothing, nothing, 0.0, self._snags(nowhere, nowhere, 0.0))}
-        self.version = 0  #: grows with every change
-        self._changed()
+    def __init__(self, agent: Runtime) -> None:
+        self.agent, self.patience = agent, agent.data["planning"]["patience"]
+        self.boxes = {-i: Box(agent, *box) for i, box in enumerate(agent.data["blocked_boxes"])}
+        self.snags: tuple[Snag, ...] = ()  #: of the agent that asked last
+        self.version = 0  #: grows with every box that is closed or opened
+        if agent.hazards:
+            self.build_graph()
 
     def block(self, low: Any, high: Any) -> int:
         """Close a box with the nodes in it, and all hops that lead through it, straight or, as d tells, bent."""
-        low, high = np.array(low, dtype=float), np.array(high, dtype=float)
-        from_, to = np.clip([low, high], self.points.min(axis=0), self.points.max(axis=0))
-        samples = np.random.default_rng(0).uniform(from_, to, (N_SAMPLES, len(low)))
-        places = np.append(self.points, samples, axis=0)
-        places = places[crosses(low, high, places, places)]
-        places = self.networks.embed(places[self.networks.reachable(places)][:MAX_PLACES])
-        snags, starts = self._snags(places, places, np.inf), self.points[:, None]
-        edges = crosses(low, high, starts, self.points) | self._lead_past(snags)
-        nodes = crosses(low, high, self.points, self.points)
-        return self._add(Closure(nodes, edges, np.inf, snags, ((low, high),)))
-
-    def avoid(self, here: np.ndarray, target: np.ndarray, cost: float) -> int:
-        """Make hops that lead past a point in the direction of another more expensive."""
-        snags = self._snags(self.networks.embed(here[None]), self.networks.embed(target[None]), cost)
-        return self._add(Closure(np.zeros(len(self.points), dtype=bool), self._lead_past(snags), cost, snags))
-
-    def lift(self, handle: int) -> None:
-        """Undo what returned this handle."""
-        del self.in_force[handle]
-        self._changed()
-
-    def ahead(self, ends: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """``onward`` and ``towards`` of the snags, for the embeddings of other ends of hops than nodes."""
-        return self._ahead(*self.snags[:3], ends)
-
-    def passable(
-        self,
-        lengths: np.ndarray,
-        starts: np.ndarray,
-        ends: np.ndarray,
-        leaving: np.ndarray,
-        onward: np.ndarray,
-        towards: np.ndarray,
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """
-        Lengths of hops ``[N]``, infinite where something closed is in the way, and what they cost beyond.
-
-        :param starts: points, as the ends
-        :param leaving: ``[P, N or 1]`` distances from the starts to the snags, as the others of :class:`Snags`
-        """
-        penalties = self._penalties(self.snags, lengths, leaving, onward, towards)
-        closed = np.isinf(penalties)
-        penalties[closed] = 0.0
-        for box in self.boxes:  # who is inside may leave
-            closed = closed | (crosses(*box, starts, ends) & ~crosses(*box, starts, starts))
-        return np.where(closed, np.inf, lengths), penalties
-
-    def _add(self, closure: Closure) -> int:
-        handle = self.version + 1
-        self.in_force[handle] = closure
-        self._changed()
-        return handle
-
-    def _changed(self) -> None:
-        closures = self.in_force.values()
         self.version += 1
-        self.snags = Snags(*map(np.concatenate, zip(*(closure.snags for closure in closures), strict=True)))
-        self.boxes = [box for closure in closures for box in closure.boxes]
-        self.nodes = np.any([closure.nodes for closure in closures], axis=0)
-        self.surcharges = sum(np.where(closure.edges, closure.cost, 0.0) for closure in closures)
+        self.boxes[self.version] = Box(self.agent, low, high)
+        self.build_graph()
+        return self.version
 
-    def _snags(self, places: np.ndarray, targets: np.ndarray, cost: float) -> Snags:
-        planned = self.networks.distances(places, targets).diagonal()
-        leaving = self.networks.distances(self.embeddings, places).T
-        ahead = self._ahead(places, targets, planned, self.embeddings)
-        return Snags(places, targets, planned, np.full(len(places), cost), leaving, *ahead)
+    def unblock(self, handle: int) -> None:
+        """Open it again."""
+        del self.boxes[handle]
+        self.version += 1
+        self.build_graph()
 
-    def _ahead(
-        self, places: np.ndarray, targets: np.ndarray, planned: np.ndarray, ends: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray]:
-        onward = self.networks.distances(places, ends)
-        beyond, remaining = onward > self.networks.distances(targets, ends), self.networks.distances(ends, targets).T
-        return onward, beyond | (remaining < planned[:, None])
-
-    def _lead_past(self, snags: Snags) -> np.ndarray:
-        """``[K, K]`` bool, which edges do."""
-        seen = snags.leaving[:, :, None], snags.onward[:, None], snags.towards[:, None]
-        return self._penalties(snags, self.lengths, *seen) > 0
-
-    def _penalties(
-        self, snags: Snags, lengths: np.ndarray, leaving: np.ndarray, onward: np.ndarray, towards: np.ndarray
-    ) -> np.ndarray:
+    def hops(self, starts: Places, ends: Places, lengths: np.ndarray | None = None) -> np.ndarray:
         """
-        A closed place stops hops in any direction, but those that begin or end beside it. By what lies beside a place
-        where one got stuck, less than half as far away as the target, one may get round.
+        ``[2, A, B]`` lengths of hops, infinite where something closed is in the way, and what they cost beyond.
+
+        A port without closures takes the distances, and no costs beyond these.
         """
-        costs, planned = (array.reshape(-1, *[1] * lengths.ndim) for array in (snags.costs, snags.planned))
-        closed = np.isinf(costs)
-        past = leaving + onward <= lengths + np.where(closed, self.slack / 4, self.slack)
-        between = (leaving > self.slack) & (leaving < lengths)
-        beyond = towards & (onward > np.minimum(self.slack, planned / 2))
-        return np.where(past & np.where(closed, between, beyond), costs, 0.0).sum(axis=0)
+        lengths = self.agent.distances(starts, ends) if lengths is None else lengths
+        tolls = np.zeros(lengths.shape)
+        closures: list[Box | Snag] = [*self.boxes.values(), *self.snags]
+        for closure in closures:
+            tolls += closure.tolls(starts, ends, lengths)
+        return np.where(np.isinf(tolls), [[[np.inf]], [[0.0]]], [lengths, tolls])
+
+    def build_graph(self) -> None:
+        """The shortest ways between nodes, with what is closed now."""
+        agent, graph, max_hop = self.agent, self.agent.graph, self.agent.settings.max_hop
+        closed = np.any([graph.barred, *(box.nodes for box in self.boxes.values())], axis=0)
+        graph.open = ~closed & ~np.isin(np.arange(agent.size), agent.chance.entrances)
+        graph.longest_way = max_hop * (1.0 + agent.settings.caution) * (np.count_nonzero(~closed) + 1)
+        graph.miss = max(1e6, 100.0 * graph.longest_way)
+        lengths, tolls = self.hops(agent.nodes, agent.nodes, graph.distances)
+        weights = agent.hop_costs(lengths) + tolls
+        weights[closed] = weights[:, closed] = np.inf
+        np.fill_diagonal(weights, np.inf)
+        # Ties go to fewer hops.
+        weights += 1e-9 * weights.max(initial=1.0, where=(graph.distances <= max_hop) & np.isfinite(weights))
+        trusted = graph.distances <= graph.trusted_hop
+        if agent.portals:
+            agent.portals.update(shortest(np.where(trusted, weights, np.inf), trusted), closed)
+        if agent.hazards:  # where gaps are bridged, hops cost what they risk, too
+            agent.hazards.update(np.where(trusted, weights, np.inf), closed)
+            weights += graph.miss * (1.0 - agent.hazards.survival)
+        graph.costs, graph.onward, graph.trusted = shortest(weights, trusted)
+        agent.goal = None
+
+    # ------------------------------------------------------------------------------------------------------- patience
+
+    def decide(self, here: np.ndarray, goal: np.ndarray, state: Any = None) -> tuple[int, Any]:
+        """The node to head for. Who gets no closer for ``patience`` steps takes the way for closed."""
+        if self.patience is None:
+            return self.agent.next_hop(here, goal)[0], state
+        old_goal, best, stalled, version, snags = state or (goal, np.inf, 0, self.version, ())
+        node, cost, arrived = self.next_hop(here, goal, snags)
+        anew = (old_goal != goal).any() or version != self.version  # costs now mean something else
+        closer = anew or arrived or np.isinf(cost) or cost <= best - MIN_PROGRESS
+        best, stalled = (cost, 0) if closer else (best, stalled + 1)
+        if stalled >= self.patience:
+            target = self.agent.nodes.points[node] if node < self.agent.size else goal
+            penalty = float(np.clip(cost, self.agent.settings.max_hop, self.agent.graph.longest_way))
+            best, snags = np.inf, (*snags, Snag(self.agent, here, target, penalty))[:MAX_SNAGS]
+            node = self.next_hop(here, goal, snags)[0]
+        return node, (goal, best, stalled, self.version, snags)
+
+    def next_hop(self, here: np.ndarray, goal: np.ndarray, snags: tuple[Snag, ...]) -> tuple[int, float, bool]:
+        """Of an agent that was stuck at these places, and at no other."""
+        if snags != self.snags:
+            self.snags = snags
+            self.build_graph()
+        return self.agent.next_hop(here, goal)
 
 
-@np.errstate(divide="ignore", invalid="ignore", over="ignore")
-def crosses(low: np.ndarray, high: np.ndarray, starts: np.ndarray, ends: np.ndarray) -> np.ndarray:
-    """Which segments touch a box: clip each against the slab of every axis. NaN: it runs along a face, inside."""
-    one, other = (low - starts) / (ends - starts), (high - starts) / (ends - starts)
-    enter = np.fmax.reduce(np.minimum(one, other), axis=-1, initial=0.0)
-    leave = np.fmin.reduce(np.maximum(one, other), axis=-1, initial=1.0)
-    return enter <= leave
+class Box:
+    """A box in goal space that is closed. Places in it tell which hops bend through it."""
+
+    def __init__(self, agent: Runtime, low: Any, high: Any) -> None:
+        self.agent, self.low, self.high = agent, np.array(low, dtype=float), np.array(high, dtype=float)
+        points = agent.nodes.points
+        self.nodes = self.crosses(points, points)
+        from_, to = np.clip([self.low, self.high], points.min(axis=0), points.max(axis=0))
+        points = np.append(points, np.random.default_rng(0).uniform(from_, to, (N_SAMPLES, len(self.low))), axis=0)
+        points = points[self.crosses(points, points)]
+        reachable = agent.run("classifier", location=agent.run("encoder", goal=points)) >= 0
+        self.places = agent.place(points[reachable][:MAX_PLACES])
+        self.leaving, self.onward = agent.distances(agent.nodes, self.places), agent.distances(self.places, agent.nodes)
+
+    def tolls(self, starts: Places, ends: Places, lengths: np.ndarray) -> np.ndarray:
+        """``[A, B]`` infinite for hops through it, but for those that begin inside, and for those by way of a place."""
+        agent, begin, reach = self.agent, starts.points[:, None], self.agent.settings.reach
+        leaving = self.leaving if starts is agent.nodes else agent.distances(starts, self.places)
+        onward = self.onward if ends is agent.nodes else agent.distances(self.places, ends)
+        closed = self.crosses(begin, ends.points) & ~self.crosses(begin, begin)
+        there, rest = leaving.T[:, :, None], onward[:, None]
+        bends = (there + rest <= lengths + reach / 4) & (reach < there) & (there < lengths)
+        return np.where(closed | bends.any(axis=0), np.inf, 0.0)
+
+    @np.errstate(divide="ignore", invalid="ignore", over="ignore")
+    def crosses(self, starts: np.ndarray, ends: np.ndarray) -> np.ndarray:
+        """Which segments touch it: clip each against the slab of every axis. NaN: it runs along a face, inside."""
+        one, other = (self.low - starts) / (ends - starts), (self.high - starts) / (ends - starts)
+        enter = np.fmax.reduce(np.minimum(one, other), axis=-1, initial=0.0)
+        leave = np.fmin.reduce(np.maximum(one, other), axis=-1, initial=1.0)
+        return enter <= leave
+
+
+class Snag:
+    """A place where an agent was stuck on its way to a target: hops past it in that direction cost more."""
+
+    def __init__(self, agent: Runtime, here: np.ndarray, target: np.ndarray, cost: float) -> None:
+        self.agent, self.cost = agent, cost
+        self.here, self.target = agent.place(here[None]), agent.place(target[None])
+        self.planned = agent.distances(self.here, self.target)
+        self.leaving, self.ahead = agent.distances(agent.nodes, self.here), self.look(agent.nodes)
+
+    def tolls(self, starts: Places, ends: Places, lengths: np.ndarray) -> np.ndarray:
+        """``[A, B]``, nothing for those to a place beside it, less than half as far away as the target."""
+        nodes, reach = self.agent.nodes, self.agent.settings.reach
+        leaving = self.leaving if starts is nodes else self.agent.distances(starts, self.here)
+        onward, towards = self.ahead if ends is nodes else self.look(ends)
+        past = (leaving + onward <= lengths + reach) & towards & (onward > np.minimum(reach, self.planned / 2))
+        return np.where(past, self.cost, 0.0)
+
+    def look(self, ends: Places) -> tuple[np.ndarray, np.ndarray]:
+        """``[1, B]`` distances to the ends of hops, and whether these lie in the direction of the target."""
+        measure = self.agent.distances
+        onward, left = measure(self.here, ends), measure(ends, self.target).T
+        return onward, (onward > measure(self.target, ends)) | (left < self.planned)
+
+
+def shortest(weights: np.ndarray, trusted: np.ndarray) -> Ways:
+    """
+    Floyd and Warshall's algorithm.
+
+    :param weights: ``[K, K]`` of hops
+    :param trusted: ``[K, K]`` bool, which of them are short enough
+    """
+    n, costs, trusted = len(weights), weights.copy(), trusted.copy()
+    onward = np.tile(np.arange(n), (n, 1))
+    np.fill_diagonal(costs, 0.0)
+    np.fill_diagonal(trusted, True)
+    for k in range(n):
+        ways = costs[:, k, None] + costs[k]
+        i, j = np.nonzero(ways < costs)
+        costs[i, j], onward[i, j], trusted[i, j] = ways[i, j], onward[i, k], trusted[i, k] & trusted[k, j]
+    return Ways(costs, onward, trusted)

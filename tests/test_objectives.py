@@ -123,7 +123,7 @@ def test_the_actor_imitates_what_shortens_the_way(model, batch, beside_the_map):
     policy = model.policy.train(False)
     temperature = 1.5
     known = objective(model, batch).known if beside_the_map else None
-    loss, metrics = actor_objective(policy, batch, known, temperature, 100.0, None)
+    loss, metrics = actor_objective(policy, batch, None, known, temperature, 100.0, None)
 
     def d(starts: th.Tensor) -> th.Tensor:
         return policy.distances(policy.embed(policy.locate(starts)), policy.embed(policy.locate(batch.actor_goals)))
@@ -142,6 +142,6 @@ def test_the_actor_imitates_what_shortens_the_way(model, batch, beside_the_map):
 def test_the_actor_takes_the_map_as_it_is(model, batch, beside_the_map):
     model.policy.zero_grad(set_to_none=True)
     known = objective(model, batch).known if beside_the_map else None
-    actor_objective(model.policy, batch, known, 1.0, 100.0, None)[0].backward()
+    actor_objective(model.policy, batch, None, known, 1.0, 100.0, None)[0].backward()
     moved = {name.split(".")[0] for name, p in model.policy.named_parameters() if p.grad is not None}
     assert moved == {"actor", "log_std"}

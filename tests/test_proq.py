@@ -157,7 +157,7 @@ def test_the_actor_is_weighed_on_one_and_the_same_map(tiny):
     """Where map and actor learn together, the map moves after both have been measured on it."""
     together, alone = tiny(learning_rate=0.5), tiny(learning_rate=0.5)
     batch = alone.goals.sample(alone.dataset, alone.batch_size, alone.generator)
-    _, metrics = alone._actor_objective(batch, None)
+    _, metrics = alone._actor_objective(batch, None, None)
     together.learn(1, log_interval=None)
     assert together._metric_sums["advantage"].item() == pytest.approx(metrics["advantage"].item(), abs=1e-5)
 

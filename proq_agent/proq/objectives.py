@@ -13,6 +13,7 @@ from proq_agent.proq.settings import DistanceSettings
 
 if TYPE_CHECKING:
     from proq_agent.common.goal_sampling import GoalBatch
+    from proq_agent.proq.look_ahead import Later
     from proq_agent.proq.policies import ProQPolicy
     from proq_agent.quasimetric.multipliers import Multipliers
 
@@ -81,6 +82,7 @@ def map_objective(
 def actor_objective(
     policy: ProQPolicy,
     batch: GoalBatch,
+    later: Later | None,
     known: Known | None,
     temperature: float,
     max_weight: float,
@@ -91,22 +93,27 @@ def actor_objective(
 
     :param policy: map and actor
     :param batch: transitions and actor goals
-    :param known: what :func:`map_objective` has computed already, if the map learns, too
+    :param later: where the trajectories went, by which a step is judged; None for the next states
+    :param known: what :func:`map_objective` has computed already of these, if the map learns, too
     :param temperature: α
     :param max_weight: upper bound of the weight of a transition
     :param generator: draws the dropout masks
     """
     with th.no_grad():
-        new = [batch.actor_goals] if known else [batch.next_achieved_goals, batch.achieved_goals, batch.actor_goals]
+        after = batch.next_achieved_goals if later is None else later.goals
+        new = [batch.actor_goals] if known else [after, batch.achieved_goals, batch.actor_goals]
         points = policy.goal_scaler(th.stack(new))
         latents = policy.encode_standard(points)
         embeddings = policy.embedder(latents)
         if known:
             points, latents, embeddings = map(th.cat, zip(known, (points, latents, embeddings), strict=True))
-        next_distances, distances = policy.distances_between(embeddings[:2], embeddings[2], points[:2], points[2])
+        later_distances, distances = policy.distances_between(embeddings[:2], embeddings[2], points[:2], points[2])
         _, here, target = th.cat([latents, points], dim=-1)
     log_probs = policy.log_prob(batch.actions, batch.observations, here, target, generator)
     # Imitate the more, the more a step shortens the way (Eqs. 10 and 11).
-    log_probs, advantages = whole(log_probs, distances - next_distances)
+    advantages = distances - later_distances
+    if later is not None:
+        advantages = advantages / later.steps
+    log_probs, advantages = whole(log_probs, advantages)
     loss, metrics = awr_loss(log_probs, advantages, temperature, max_weight)
     return loss, {"actor_loss": loss, "advantage": metrics["adv"], "log_prob": log_probs.mean()}

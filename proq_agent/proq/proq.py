@@ -43,6 +43,7 @@ from proq_agent.proq.keypoints import (
     place_keypoints,
     settle_keypoints,
 )
+from proq_agent.proq.look_ahead import Later, look_ahead
 from proq_agent.proq.map_goals import choose_on_map
 from proq_agent.proq.map_progress import distance_per_step
 from proq_agent.proq.markov import MAPS, choose_map
@@ -97,6 +98,9 @@ class ProQ(OfflineAlgorithm):
     :param batch_size: transitions in an update
     :param temperature: α of the advantage-weighted regression
     :param max_weight: upper bound of a transition's weight in it; the paper prints none
+    :param advantage_steps: over how many steps an action is judged, by how much nearer the trajectory came to the goal
+        in each of them; the paper looks at the next state alone, but where a body with momentum, or with legs, is then
+        depends more on how it moves already
     :param map_fraction: share of the updates, the first ones, in which φ, d, ψ and the keypoints are learned; then the
         keypoints settle on the nearest states of the data, and the actor goes on alone, on a map that no longer moves
     :param actor_fraction: share of the updates, the last ones, in which the actor is learned; the learning rate of map
@@ -145,6 +149,7 @@ class ProQ(OfflineAlgorithm):
         batch_size: int = 1024,
         temperature: float = 5.0,
         max_weight: float = 100.0,
+        advantage_steps: int = 1,
         map_fraction: float = 1.0,
         actor_fraction: float = 1.0,
         goals: GoalSampling | dict[str, Any] | None = None,
@@ -188,6 +193,7 @@ class ProQ(OfflineAlgorithm):
         groups = RENAMED(groups | legacy)
         self.temperature = temperature
         self.max_weight = max_weight
+        self.advantage_steps = advantage_steps
         self.map_fraction = map_fraction
         self.actor_fraction = actor_fraction
         self.goals = as_settings(GoalSampling, groups["goals"])
@@ -210,6 +216,8 @@ class ProQ(OfflineAlgorithm):
             raise ValueError(f"temperature must be a number, 0 or more, got {self.temperature!r}")
         if not self.max_weight > 0.0:
             raise ValueError(f"max_weight must be positive, got {self.max_weight!r}")
+        if self.advantage_steps < 1:
+            raise ValueError(f"advantage_steps must be a number of steps, at least 1, got {self.advantage_steps!r}")
         if self.stochastic not in ("plan", "ignore"):
             raise ValueError(f"stochastic must be 'plan' or 'ignore', got {self.stochastic!r}")
         if not 0.0 <= self.held_out <= 0.5:
@@ -320,17 +328,20 @@ class ProQ(OfflineAlgorithm):
         batch = self.next_batch()
         if phase.learns_map:
             choose_on_map(self.policy, self.dataset, batch, self.goals.value, self.generator)
+        later: Later | None = None
         if phase.learns_actor:
             hop = self.planning.known().max_hop
             choose_on_map(self.policy, self.dataset, batch, self.goals.actor, self.generator, hop)
+            if self.advantage_steps > 1:
+                later = own_rows(look_ahead(self.dataset, batch, self.goals.actor, self.advantage_steps))
         batch = own_rows(batch)
 
         # Both losses of the map as it is now, and their gradients, before either is descended on.
         with tensor_cores(self.device) as rounded:
             learned = self._map_loss(batch) if phase.learns_map else None
         if phase.learns_actor:  # (C) exactly: advantages are small differences of distances, times the temperature
-            known = learned.known if learned and not rounded else None
-            actor_loss, actor_metrics = self._actor_loss(batch, known)
+            known = learned.known if learned and not rounded and later is None else None
+            actor_loss, actor_metrics = self._actor_loss(batch, later, known)
             self._differentiate(self.actor_optimizer, actor_loss)
         with tensor_cores(self.device):
             if learned:  # (A)
@@ -410,7 +421,7 @@ class ProQ(OfflineAlgorithm):
         return th.compile(self._map_objective) if self.compile else self._map_objective
 
     @cached_property
-    def _actor_loss(self) -> Callable[[GoalBatch, Known | None], tuple[th.Tensor, losses.Metrics]]:
+    def _actor_loss(self) -> Callable[[GoalBatch, Later | None, Known | None], tuple[th.Tensor, losses.Metrics]]:
         return th.compile(self._actor_objective) if self.compile else self._actor_objective
 
     @cached_property
@@ -420,8 +431,10 @@ class ProQ(OfflineAlgorithm):
     def _map_objective(self, batch: GoalBatch) -> MapObjective:
         return map_objective(self.policy, batch, self.multipliers, self.generator, self.distance)
 
-    def _actor_objective(self, batch: GoalBatch, known: Known | None) -> tuple[th.Tensor, losses.Metrics]:
-        return actor_objective(self.policy, batch, known, self.temperature, self.max_weight, self.generator)
+    def _actor_objective(
+        self, batch: GoalBatch, later: Later | None, known: Known | None
+    ) -> tuple[th.Tensor, losses.Metrics]:
+        return actor_objective(self.policy, batch, later, known, self.temperature, self.max_weight, self.generator)
 
     def _keypoint_objective(self, points: th.Tensor) -> KeypointObjective:
         compliance = self.distance.compliance

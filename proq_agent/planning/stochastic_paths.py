@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from proq_agent.chance.hazards import Risks
+if TYPE_CHECKING:
+    from proq_agent.chance.hazards import Risks
 
 _TIE = 1e-9  # relative differences in value that make none
 _FORGOTTEN = 1e-12  # what is less likely to lie ahead; nodes may lead in a circle until chance takes one out of it
@@ -56,7 +57,7 @@ class StochasticPaths:
         self.number[starts, ends] = np.arange(n)
         self._starts, self._leaving = starts, np.unique(starts, return_index=True, return_counts=True)
         exist = self.number[risky] < n
-        self._risky, self._risks = self.number[risky][exist], Risks(*(part[exist] for part in risks))
+        self._risky, self._risks = self.number[risky][exist], risks._make(part[exist] for part in risks)
         self.survival = np.ones(n + 1)
         self.survival[self._risky] = self._risks.survival
         self._risk = np.full(n + 1, len(self._risky), dtype=np.int32)  # of each hop among the risky ones

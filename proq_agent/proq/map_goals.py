@@ -44,13 +44,11 @@ def choose_on_map(
     rows, goals = (batch.value_rows, batch.value_goals) if max_hop is None else (batch.actor_rows, batch.actor_goals)
     candidates = dataset.random_rows(N_NEAR if max_hop is None else N_HOPS, generator)
     states = batch.achieved_goals[part]
-    points = th.cat([states, dataset.achieved_goals[candidates]])
-    if max_hop is None:  # without the floor of the distance, which hides what is folded
-        latents = policy.embedder(policy.encode(points)).split([len(states), len(candidates)])
-        rows[part] = candidates[policy.quasimetric.pairwise(*latents).argmin(dim=1)]
+    embeddings = policy.embed_goals(th.cat([states, dataset.achieved_goals[candidates]]))
+    distances = policy.pairwise_distances(*embeddings.split([len(states), len(candidates)]))
+    if max_hop is None:
+        rows[part] = candidates[distances.argmin(dim=1)]
     else:
-        embeddings = policy.embed_goals(points).split([len(states), len(candidates)])
-        distances = policy.pairwise_distances(*embeddings)
         lots = th.rand(distances.shape, generator=generator, device=distances.device)
         drawn, index = lots.masked_fill(distances > max_hop, -1.0).max(dim=1)
         rows[part] = th.where(drawn >= 0.0, candidates[index], rows[part])

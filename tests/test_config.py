@@ -69,6 +69,7 @@ DEPARTURES: dict[str, Any] = {
         "standardise": False,
         "guided_actor": False,
         "directed_actor": False,
+        "quaternions": [],
         "n_fourier_features": 0,
         "classifier_scale": None,
     },

@@ -57,7 +57,7 @@ class StochasticPaths:
         self.number[starts, ends] = np.arange(n)
         self._starts, self._leaving = starts, np.unique(starts, return_index=True, return_counts=True)
         exist = self.number[risky] < n
-        self._risky, self._risks = self.number[risky][exist], risks._make(part[exist] for part in risks)
+        self._risky, self._risks = self.number[risky][exist], type(risks)(*(part[exist] for part in risks))
         self.survival = np.ones(n + 1)
         self.survival[self._risky] = self._risks.survival
         self._risk = np.full(n + 1, len(self._risky), dtype=np.int32)  # of each hop among the risky ones

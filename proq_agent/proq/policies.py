@@ -13,6 +13,7 @@ from stable_baselines3.common.type_aliases import PyTorchObs, Schedule
 from torch import nn
 
 from proq_agent.common.networks import MLP, FourierFeatures, Standardise
+from proq_agent.common.orientations import OneSign
 from proq_agent.common.policy_file import SavedPolicy
 from proq_agent.common.spaces import check_goal_spaces
 from proq_agent.proq.goal_states import GoalStates
@@ -51,6 +52,8 @@ class ProQPolicy(SavedPolicy):
         the paper tells it the target's latents alone
     :param directed_actor: tell a guided actor also in which direction the target lies, however far it is: what a body
         does to get somewhere depends on that alone, and to divide by the length is the hardest part to learn
+    :param quaternions: where orientations begin in observations, see :mod:`~proq_agent.common.orientations`: the actor
+        is shown one sign of each
     :param n_fourier_features: random Fourier features appended to φ's input; 0 for none
     :param fourier_scale: standard deviation of their frequencies, on two standardised inputs; of more, each counts
         less, so that the phases vary as much: else states a little apart in many coordinates have nothing in common
@@ -87,6 +90,7 @@ class ProQPolicy(SavedPolicy):
         standardise: bool = True,
         guided_actor: bool = True,
         directed_actor: bool = False,
+        quaternions: Sequence[int] = (),
         n_fourier_features: int = 0,
         fourier_scale: float = 2.0,
         classifier_scale: float | None = None,
@@ -108,6 +112,7 @@ class ProQPolicy(SavedPolicy):
             "standardise": standardise,
             "guided_actor": guided_actor,
             "directed_actor": directed_actor,
+            "quaternions": tuple(quaternions),
             "n_fourier_features": n_fourier_features,
             "fourier_scale": fourier_scale,
             "classifier_scale": classifier_scale,
@@ -134,6 +139,7 @@ class ProQPolicy(SavedPolicy):
             self.goal_states = GoalStates(asked_dim, goal_dim, map_on_observation)
         action_dim = action_space.shape[0]
 
+        self.one_sign = OneSign(quaternions, observation_dim) if quaternions else None
         self.observation_scaler = Standardise(observation_dim)
         self.goal_scaler = Standardise(goal_dim)
         of_each = math.sqrt(2.0 / goal_dim)
@@ -280,6 +286,8 @@ class ProQPolicy(SavedPolicy):
         :param target: location of where to go
         :param generator: source of the dropout masks in training
         """
+        if self.one_sign is not None:
+            observations = self.one_sign(observations)
         standard = self.observation_scaler(observations)
         if self.guided_actor:
             way = target - here

@@ -22,6 +22,7 @@ from proq_agent.common.distributed import own_rows
 from proq_agent.common.goal_limits import GoalLimits
 from proq_agent.common.goal_sampling import GoalBatch, GoalSampling
 from proq_agent.common.offline import OfflineAlgorithm
+from proq_agent.common.orientations import find_quaternions
 from proq_agent.common.settings import Renamed, as_settings, to_dict
 from proq_agent.common.spaces import check_actions
 from proq_agent.common.tensor_cores import tensor_cores
@@ -203,6 +204,10 @@ class ProQ(OfflineAlgorithm):
         self.map_of: str | Sequence[int] = _map_of(map_of, dataset)
         if map_of is None and self.map_of == "observations" and verbose:
             print("goals and actions do not tell what comes next, observations do: the map is of these (map_of)")
+        if dataset is not None and (found := find_quaternions(dataset)):
+            self.policy_kwargs.setdefault("quaternions", found)
+            if verbose:
+                print(f"orientations begin at coordinates {list(found)} of observations (policy_kwargs.quaternions)")
         self.stochastic = stochastic
         self.held_out = held_out
         self.compile = compile
@@ -299,6 +304,8 @@ class ProQ(OfflineAlgorithm):
             self.keypoints = replace(self.keypoints, repel_range=farthest)
 
     def _fit(self, dataset: GoalDataset) -> None:
+        if self.policy.one_sign is not None:
+            self.policy.one_sign.fit(dataset.observations)
         if self.policy.standardise:
             self.policy.observation_scaler.fit(dataset.observations)
             self.policy.goal_scaler.fit(dataset.achieved_goals)

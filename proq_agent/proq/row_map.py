@@ -9,6 +9,7 @@ import torch as th
 from scipy.special import ndtr
 
 from proq_agent.common.networks import MLP
+from proq_agent.common.orientations import SIZE
 from proq_agent.planning.goal_map import Places
 from proq_agent.proq.policies import DIFFERENCE_GAIN, NO_WAY, ProQPolicy
 from proq_agent.quasimetric.max_mean import cpu_kernels
@@ -39,6 +40,8 @@ class RowMap:
         (self.goal_mean, self.goal_std), (self.observation_mean, self.observation_std) = (
             (scaler.mean.numpy(), scaler.std.numpy()) for scaler in scalers
         )
+        signs = policy.one_sign
+        self.quaternions = list(zip(signs.starts, signs.references.numpy(), strict=True)) if signs else []
         self.frequencies = policy.fourier.frequencies.numpy()
         self.longest_step = policy.longest_step.numpy()
         low, high = policy.action_low.numpy(), policy.action_high.numpy()
@@ -113,6 +116,11 @@ class RowMap:
         generator: th.Generator | None,
     ) -> np.ndarray:
         here = states.locations
+        for start, reference in self.quaternions:
+            orientation = observations[:, start : start + SIZE]
+            if (orientation @ reference).item() < 0.0:
+                observations = observations.copy()
+                observations[:, start : start + SIZE] = -orientation
         standard = (observations - self.observation_mean) / self.observation_std
         way = target - here
         inputs = [standard, target, DIFFERENCE_GAIN * way]

@@ -54,8 +54,9 @@ DEPARTURES: dict[str, Any] = {
     "stochastic": "ignore",
     "held_out": 0.0,
     "map_of": "goals",
+    "advantage_steps": 1,
     "distance": {"compliance": 0.05, "floor": False, "bounded_ood": False, "far_focus": math.inf},
-    "keypoints": {"n": 100, "bounded": False, "barrier": True},
+    "keypoints": {"n": 100, "bounded": False, "barrier": True, "centred": False},
     "planning": {
         "max_hop": 100.0,
         "direct": False,

@@ -31,6 +31,7 @@ from proq_agent.planning.planner import Planner
 from proq_agent.planning.settings import PlanningSettings
 from proq_agent.proq import losses
 from proq_agent.proq.batch_map import BatchMap
+from proq_agent.proq.centring import centre_keypoints
 from proq_agent.proq.checks import diagnose
 from proq_agent.proq.diagnosis import Diagnosis
 from proq_agent.proq.guided import GuidedController
@@ -59,6 +60,7 @@ from proq_agent.proq.trust import check_guidance, choose_planning
 from proq_agent.quasimetric.multipliers import Multipliers
 
 N_COVERED = 4096  # states that the keypoints are to be near to
+N_CENTRED = 8192  # states that they are to be in the middle of
 MAX_LOGGED = 1_000_000  # rows on disk that a diagnosis walks along
 _BUILDING = threading.Lock()  # a navigator; not the agent's own, so that agents can be copied and pickled
 
@@ -365,6 +367,8 @@ class ProQ(OfflineAlgorithm):
                 self._accumulate(found.metrics)
         if phase.ends_map:
             settle_keypoints(self.policy, self.dataset.achieved_goals)
+            if self.keypoints.centred:
+                centre_keypoints(self.policy, self._some_goals(N_CENTRED))
         self._n_updates += 1
 
     def _phase(self) -> _Phase:
@@ -408,8 +412,7 @@ class ProQ(OfflineAlgorithm):
         """A navigator that plans as it is told, with as many keypoints as that takes if their number is left open."""
         if self.keypoints.n is None and self.dataset is not None:
             assert settings.max_hop is not None
-            goals = self.dataset.achieved_goals[self.dataset.random_rows(N_COVERED, self.generator)]
-            enough = cover_with_keypoints(self.policy, goals, settings.max_hop / 2)
+            enough = cover_with_keypoints(self.policy, self._some_goals(N_COVERED), settings.max_hop / 2)
             self.keypoints = replace(self.keypoints, n=self.policy.n_keypoints)
             self.keypoint_optimizer = self._keypoint_adam()
             self._navigator = None
@@ -417,6 +420,10 @@ class ProQ(OfflineAlgorithm):
                 which = "states have" if enough else "as many states as possible have"
                 print(f"from the data: {self.keypoints.n} keypoints, so that {which} one within half a hop")
         return self.navigator.replanned(settings)
+
+    def _some_goals(self, number: int) -> th.Tensor:
+        assert self.dataset is not None
+        return self.dataset.achieved_goals[self.dataset.random_rows(number, self.generator)]
 
     def first_useful_evaluation(self, total: int) -> int:
         """Until the actor begins to learn there is nothing to see."""

@@ -84,6 +84,8 @@ class KeypointSettings(Settings):
         the push apart, see :class:`DistanceSettings`: whoever feels all others is pressed to the rims
     :param bounded: keep them within the bounding box of the data; the paper has the barrier alone
     :param barrier: hold them where the data is; without it they drift, as the paper's ablation shows
+    :param centred: when the map is finished, move them from the rims, where their repulsion presses them, to the middle
+        of the states nearest to them, see :func:`~proq_agent.proq.centring.centre_keypoints`
     """
 
     n: int | None = 100
@@ -94,6 +96,7 @@ class KeypointSettings(Settings):
     repel_range: float | None = 100.0
     bounded: bool = True
     barrier: bool = True
+    centred: bool = False
 
     def check(self) -> None:
         self.require(self.n is None or 1 <= self.n <= MAX_KEYPOINTS, "n", f"be 1 to {MAX_KEYPOINTS}, or None")

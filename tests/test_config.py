@@ -400,3 +400,10 @@ def test_one_entry_is_for_all_ants() -> None:
     assert all(other == first for other in others)
     assert first["map_of"] == "places"
     assert load_hyperparams("pointmaze-giant-stitch-v0")[0]["map_of"] == "goals"
+
+
+@pytest.mark.parametrize("text", ["? {0}", "{{? {0} : 1, ? {0} : 2}}"], ids=["unknown", "twice"])
+def test_errors_do_not_quote_a_name_of_any_length(text: str) -> None:
+    with pytest.raises(ValueError, match=r"unknown hyperparameter|given twice") as caught:
+        load_hyperparams("pointmaze-giant-stitch-v0", overrides=[f"planning:{text.format('a' * 5000)}"])
+    assert len(str(caught.value)) < 500

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import zipfile
+from collections.abc import Callable
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
@@ -74,6 +75,30 @@ def test_an_array_that_unfolds_to_a_thousand_times_its_size_is_refused(tmp_path:
     assert path.stat().st_size < 10**6
     with within_bounds(path.stat().st_size), pytest.raises(ValueError, match="more numbers than a file of this size"):
         read_npz(path, ("observations",))
+
+
+READERS = pytest.mark.parametrize("read", [GoalDataset.from_npz, GoalDataset.from_files])
+
+
+@READERS
+def test_a_header_is_not_read_whatever_its_length(tmp_path: Path, read: Callable[[Path], GoalDataset]) -> None:
+    arrays = {name: plain(array) for name, array in good().items()}
+    endless = b"\x93NUMPY\x02\x00" + b"\xff" * 4 + b" " * (4 * 10**8)
+    path = write(tmp_path / "set.npz", zipfile.ZIP_DEFLATED, **arrays | {"observations": endless})
+    del endless
+    with within_bounds(path.stat().st_size), pytest.raises(ValueError, match=r"set\.npz"):
+        read(path)
+
+
+@READERS
+@pytest.mark.parametrize("compression", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+def test_compression_that_unfolds_all_it_is_fed_is_refused(
+    tmp_path: Path, compression: int, read: Callable[[Path], GoalDataset]
+) -> None:
+    """From 4 kB of bzip2 came 6 GB, of which but a few bytes were asked for."""
+    path = write(tmp_path / "set.npz", compression, **{name: plain(array) for name, array in good().items()})
+    with pytest.raises(ValueError, match=r"set\.npz.* is compressed in another way than by numpy\.savez_compressed"):
+        read(path)
 
 
 @pytest.mark.parametrize(("dtype", "refused"), [(np.uint8, True), (np.float32, False)])

@@ -213,7 +213,7 @@ def _items(at: yaml.Node | None, node: yaml.Node | None, where: str) -> dict[str
         elif not isinstance(key, yaml.ScalarNode):
             raise ValueError(f"{_place(where, key)}: a key must be a name, not a list or a mapping")
         elif key.value in direct:
-            raise ValueError(f"{_place(where, key)}: {key.value} is given twice")
+            raise ValueError(f"{_place(where, key)}: {key.value:.80} is given twice")
         else:
             direct[key.value] = key, value
     return merged | direct

@@ -110,7 +110,7 @@ def unknown(name: str, schema: Schema) -> str:
     by_last = {dotted.rpartition(".")[2]: dotted for dotted in dotted_names(schema)} | {key: key for key in schema}
     closest = difflib.get_close_matches(name, by_last, n=1, cutoff=0.5)
     hint = f"did you mean {by_last[closest[0]]}?" if closest else f"known are {', '.join(schema)}"
-    return f"unknown hyperparameter {name!r}; {hint}"
+    return f"unknown hyperparameter {name!r:.80}; {hint}"
 
 
 # ---- values --------------------------------------------------------------------------------------------

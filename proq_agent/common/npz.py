@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import math
 import zipfile
 from collections.abc import Collection, Mapping
@@ -12,6 +13,8 @@ import numpy as np
 
 from proq_agent.common.errors import one_line, within
 from proq_agent.common.files import readable_bytes
+
+MAX_HEADER_BYTES = 2**16  # NumPy's own limit is less
 
 
 def read_npz(path: Path, needed: Collection[str], optional: Collection[str] = ()) -> dict[str, np.ndarray]:
@@ -30,7 +33,7 @@ def read_npz(path: Path, needed: Collection[str], optional: Collection[str] = ()
         check_sizes({name: _declared_bytes(file, name) for name in wanted}, path.stat().st_size)
         arrays = {}
         for name in wanted:
-            with file.open(f"{name}.npy") as member:
+            with open_array(file, name) as member:
                 arrays[name] = np.lib.format.read_array(member, allow_pickle=False)
     check_names(path, there, needed)
     return arrays
@@ -79,11 +82,26 @@ def read_header(file: IO[bytes]) -> Header:
     """
     :param file: an ``.npy`` from its beginning; it is left where the numbers begin
     """
-    version = np.lib.format.read_magic(file)
-    read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-    return Header(*read(file))
+    first = np.lib.format.read_magic(file) == (1, 0)
+    size = file.read(2 if first else 4)
+    # NumPy would read as much as the header says before it looks at how long that is.
+    header = io.BytesIO(size + file.read(min(int.from_bytes(size, "little"), MAX_HEADER_BYTES)))
+    read = np.lib.format.read_array_header_1_0 if first else np.lib.format.read_array_header_2_0
+    return Header(*read(header))
+
+
+def open_array(file: zipfile.ZipFile, name: str) -> IO[bytes]:
+    """
+    :param file: an ``.npz``
+    :param name: of the array
+    :return: its ``.npy``, of which no more is in memory than is asked for
+    """
+    info = file.getinfo(f"{name}.npy")
+    if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):  # others unfold all that they are fed
+        raise ValueError(f"{name} is compressed in another way than by numpy.savez_compressed")
+    return file.open(info)
 
 
 def _declared_bytes(file: zipfile.ZipFile, name: str) -> int:
-    with file.open(f"{name}.npy") as member:
+    with open_array(file, name) as member:
         return read_header(member).n_bytes

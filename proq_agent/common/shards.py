@@ -15,7 +15,7 @@ import numpy as np
 from proq_agent.common.errors import DamagedFile, within
 from proq_agent.common.goals import GoalSpec
 from proq_agent.common.minari_files import check_h5py, read_minari_folder
-from proq_agent.common.npz import Header, check_names, check_sizes, read_header
+from proq_agent.common.npz import Header, check_names, check_sizes, open_array, read_header
 from proq_agent.common.parquet_footer import declared_values
 from proq_agent.common.state_rows import NEEDED, OPTIONAL, episode_arrays
 from proq_agent.common.transitions import as_flags
@@ -138,7 +138,7 @@ def _npz(path: Path, goal: GoalSpec) -> Iterator[Block]:
     with zipfile.ZipFile(path) as file, ExitStack() as stack:
         there = [name.removesuffix(".npy") for name in file.namelist() if name.endswith(".npy")]
         check_names(path, there, NEEDED)
-        members = {name: stack.enter_context(file.open(f"{name}.npy")) for name in KNOWN if name in there}
+        members = {name: stack.enter_context(open_array(file, name)) for name in KNOWN if name in there}
         headers = {name: read_header(member) for name, member in members.items()}
         check_sizes({name: header.n_bytes for name, header in headers.items()}, path.stat().st_size)
         yield from _arrays(headers, members)

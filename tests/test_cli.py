@@ -98,6 +98,15 @@ def test_a_polite_kill_ends_a_command_as_ctrl_c_does_with_its_own_code(capsys: p
     assert signal.getsignal(signal.SIGTERM) is before
 
 
+def test_threads_that_begin_later_hear_how_many_there_may_be(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OMP_NUM_THREADS", "to be restored")
+    monkeypatch.delenv("OMP_NUM_THREADS")
+    parser = argparse.ArgumentParser(prog="tool")
+    parser.add_argument("--num-threads", type=int, default=1)
+    assert run(parser, lambda args: None, []) == 0
+    assert os.environ["OMP_NUM_THREADS"] == "1"
+
+
 def test_a_fault_of_our_own_keeps_its_traceback() -> None:
     def command(args: argparse.Namespace) -> None:
         raise RuntimeError("shapes do not match")

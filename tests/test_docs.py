@@ -32,6 +32,12 @@ def commands(page: Path) -> list[list[str]]:
     return [[module, *shlex.split(rest.split("&&")[0], comments=True)] for module, rest in found]
 
 
+def table_rows(name: str) -> list[list[str]]:
+    """The cells of each dataset's rows in a table among the results."""
+    lines = (ROOT / "zoo" / "results" / name).read_text(encoding="utf-8").splitlines()
+    return [[cell.strip() for cell in line.split("|")[1:-1]] for line in lines if line.startswith("| pointmaze-")]
+
+
 def run(page: Path) -> dict[str, Any]:
     names: dict[str, Any] = {}
     for block in blocks(page, "python"):
@@ -79,6 +85,19 @@ def test_the_readme_is_short_and_its_links_lead_somewhere() -> None:
     assert len(text.split()) <= 1500
     links = re.findall(r"\]\(([^)#]+)", text)
     assert links and all((ROOT / link).exists() for link in links if "://" not in link)
+
+
+def test_tables_of_results_are_what_the_benchmark_wrote() -> None:
+    readme, algorithms, results = (
+        page.read_text(encoding="utf-8") for page in PAGES if page.stem in ("README", "algorithms", "results")
+    )
+    for row in table_rows("table.md"):
+        dataset, _, variant, _, sampled, deterministic, _, minutes, _, _, *paper = row
+        assert f"| {' | '.join((dataset, *row[2:]))} |" in results
+        means = [cell.split()[0] for cell in (sampled, deterministic, minutes, *paper)]
+        assert variant != "default" or f"| {' | '.join((dataset, *means))} |" in readme, dataset
+    for row in table_rows("rivals/comparison.md"):
+        assert f"| {' | '.join(row)} |" in algorithms, row[:2]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)

@@ -335,6 +335,11 @@ def test_it_listens_on_this_machine_alone_unless_told_otherwise(client: Client) 
     assert client.server.server_address[0] == "127.0.0.1"
 
 
+def test_answers_do_not_wait_for_threads_unless_told_to() -> None:
+    assert build_parser().parse_args([]).num_threads == 1
+    assert build_parser().parse_args(["--num-threads", "2"]).num_threads == 2
+
+
 def test_mistakes_on_the_command_line_get_one_line(
     client: Client, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -13,7 +13,7 @@ import pytest
 pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
 
-from proq_agent import ProQ
+from proq_agent import GoalDataset, ProQ
 from proq_agent.chance.edges import ChanceEdge
 from zoo.exporting.folder import export_agent, random_observations
 from zoo.exporting.parity import compare
@@ -181,6 +181,20 @@ def test_whatever_the_agent_is_made_of(tiny, policy, planning, tmp_path):
     agent.planner.block(box=(middle - 0.5, middle + 0.5))
     runtime.closures.block(middle - 0.5, middle + 0.5)
     agree(agent, runtime, observations(agent, 5))
+
+
+def test_a_map_of_places_needs_only_some_coordinates_of_goals(tiny, walks, tmp_path):
+    poses = np.random.default_rng(0).normal(size=(len(walks.observations), 1))
+    states = np.hstack([walks.observations[:, 1:], poses, walks.observations[:, :1]])
+    whole = GoalDataset(states, walks.actions.numpy(), np.arange(len(states)) % 30 == 29)
+    agent = tiny(dataset=whole, map_of=[2, 0], planning={"caution": 1.0}).learn(20, log_interval=None)
+    export_agent(agent, tmp_path)
+    assert compare(agent, tmp_path, n=100)._asdict() == {"n": 100, **SAME}
+    runtime = Runtime(tmp_path)
+    assert runtime.data["coordinates"] == [2, 0] and runtime.nodes.points.shape[1] == 2
+    example = runtime.data["examples"][0]
+    elsewhere = example | {"desired_goal": [*example["desired_goal"][:1], 99.0, example["desired_goal"][2]]}
+    np.testing.assert_array_equal(runtime.predict(elsewhere)[0], runtime.predict(example)[0])
 
 
 def test_it_needs_numpy_and_onnx_runtime_alone(tiny, tmp_path):

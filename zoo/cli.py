@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import io
+import os
 import shlex
 import signal
 import sys
@@ -134,9 +135,10 @@ def _is_out_of_memory(error: RuntimeError) -> bool:
 
 
 def _set_num_threads(number: int) -> None:
+    check_counts(num_threads=number)
+    os.environ.setdefault("OMP_NUM_THREADS", str(number))  # of threads that begin later, too, if it is read only now
     import torch as th
 
-    check_counts(num_threads=number)
     th.set_num_threads(number)
 
 

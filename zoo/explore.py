@@ -24,7 +24,8 @@ def build_parser() -> argparse.ArgumentParser:
         description="Open an agent's map in the browser: plans, distances, blocks, and walks in the real simulator.",
     )
     add_agent_arguments(parser)
-    add_common_arguments(parser)
+    # Its products are small: threads that wait for each other would take longer than any answer.
+    add_common_arguments(parser, num_threads=1)
     parser.add_argument(
         "--compare", type=Path, metavar="FILE", help="another agent of the same world, beside the first"
     )

@@ -40,7 +40,7 @@ def export_agent(agent: Any, folder: str | Path, boxes: Sequence[Box] = ()) -> N
     if boxes and not has_map(agent):
         raise ValueError(f"{type(agent).__name__} has no map on which a box could be blocked")
     if has_map(agent):
-        if agent.map_of != "goals":
+        if agent.map_of in ("observations", "open goals"):
             raise ValueError(
                 f"the agent's map is of {agent.map_of}, which the runtime does not know; train one of goals"
             )
@@ -87,6 +87,7 @@ def describe_map(agent: Any) -> dict[str, Any]:
             "alpha": policy.quasimetric.alpha.item(),
             "symmetric": policy.quasimetric.symmetric,
         },
+        "coordinates": policy.coordinates or [*range(planner.points.shape[1])],
         "planning": to_dict(agent.planner.settings),
         "graph": {
             "n_keypoints": policy.n_keypoints,
@@ -142,7 +143,17 @@ def random_observations(agent: Any, n: int, seed: int) -> dict[str, np.ndarray]:
     batch = {key: rng.uniform(low[key], high[key], (n, len(low[key]))).astype(np.float32) for key in GOAL_KEYS}
     if np.array_equal(mean["observation"], mean["achieved_goal"]):  # they are the same
         batch["observation"] = batch["achieved_goal"]
+    if has_map(agent) and agent.policy.coordinates is not None:  # what else makes a goal is not asked for
+        for key in GOAL_KEYS[1:]:
+            places, batch[key] = batch[key], np.zeros((n, *agent.observation_space[key].shape), np.float32)
+            batch[key][:, agent.policy.coordinates] = places
     return batch
+
+
+def targets(agent: Any, batch: dict[str, np.ndarray]) -> np.ndarray:
+    """The nodes that an agent heads for."""
+    here, goals = (agent.policy.on_map(batch[key]) for key in GOAL_KEYS[1:])
+    return agent.navigator.decide(here, goals)[0].hops.target
 
 
 def examples(agent: Any) -> list[dict[str, Any]]:
@@ -150,7 +161,7 @@ def examples(agent: Any) -> list[dict[str, Any]]:
     batch = random_observations(agent, N_EXAMPLES, seed=1)
     columns = batch | {"action": agent.predict(batch, deterministic=True)[0]}
     if has_map(agent):
-        columns["target"] = agent.navigator.decide(batch["achieved_goal"], batch["desired_goal"])[0].hops.target
+        columns["target"] = targets(agent, batch)
     rows = zip(*(array.tolist() for array in columns.values()), strict=True)
     return [dict(zip(columns, row, strict=True)) for row in rows]
 

@@ -55,6 +55,8 @@ def write_networks(agent: Any, folder: Path) -> None:
     """
     policy = agent.policy
     inputs = {key: agent.observation_space[key].shape[0] for key in GOAL_KEYS}
+    if has_map(agent):  # it heads for points of the map
+        inputs["desired_goal"] = agent.planner.points.shape[1]
 
     def act(*values: th.Tensor) -> th.Tensor:
         return policy._predict(dict(zip(inputs, values, strict=True)), deterministic=True)

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from zoo.exporting.folder import random_observations
+from zoo.exporting.folder import random_observations, targets
 from zoo.figures.learned_map import has_map
 from zoo.portable.runtime import Runtime, act, load
 
@@ -40,13 +40,13 @@ def compare(agent: Any, folder: Path, n: int = 1000, seed: int = 0) -> Parity:
     seen, other_targets = _rows(batch), 0
     if has_map(agent):
         runtime = Runtime(folder)
-        targets = agent.navigator.decide(batch["achieved_goal"], batch["desired_goal"])[0].hops.target
+        wanted = targets(agent, batch)
         nodes = [runtime.decide(observation)[0] for observation in seen]
         actions = [runtime.act(*each) for each in zip(seen, nodes, strict=True)]
         # Two keypoints may lie on the same state: the places count.
         places = np.vstack([agent.planner.points, np.full_like(agent.planner.points[:1], np.nan)])
-        elsewhere = ((places[nodes] - places[targets]) != 0.0).any(axis=1)  # NaN: one of them is the goal
-        other_targets = int(np.count_nonzero((nodes != targets) & elsewhere))
+        elsewhere = ((places[nodes] - places[wanted]) != 0.0).any(axis=1)  # NaN: one of them is the goal
+        other_targets = int(np.count_nonzero((nodes != wanted) & elsewhere))
     else:
         actions = [*map(functools.partial(act, load(folder)), seen)]
     return Parity(n, other_targets, float(np.abs(np.array(actions) - expected).max()))

@@ -56,13 +56,12 @@ class Runtime:
 
     def decide(self, observation: dict[str, Any], state: Any = None) -> tuple[int, Any]:
         """The node to head for."""
-        seen = (np.array(observation[name], np.float32) for name in ("achieved_goal", "desired_goal"))
-        here, goal = (point.astype(float) for point in seen)  # no more exact than the agent's own
+        here, goal = (self.on_map(observation[name]) for name in ("achieved_goal", "desired_goal"))
         return self.closures.decide(here, goal, state)  # without closures: self.next_hop(here, goal)[0], None
 
     def act(self, observation: dict[str, Any], node: int) -> np.ndarray:
         """The action that leads towards a node, or to the goal."""
-        target = self.nodes.points[node] if node < self.size else observation["desired_goal"]
+        target = self.nodes.points[node] if node < self.size else self.on_map(observation["desired_goal"])
         return act(self.networks, {**observation, "desired_goal": target})
 
     def plan(self, here: np.ndarray, goal: np.ndarray) -> list[int]:
@@ -118,6 +117,10 @@ class Runtime:
         max_hop, caution = self.settings.max_hop, self.settings.caution
         bridges = self.graph.longest_way * (lengths / max_hop) ** 2 if self.settings.bridge_gaps else np.inf
         return np.where(lengths <= max_hop, lengths * (1.0 + caution / max_hop * lengths), bridges)
+
+    def on_map(self, goal: Any) -> np.ndarray:
+        """Those coordinates of a goal that the map is of; no more exact than the agent's own."""
+        return np.array(goal, np.float32)[self.data["coordinates"]].astype(float)
 
     def distances(self, starts: Places, ends: Places) -> np.ndarray:
         """``[A, B]`` steps from each of A places to each of B."""

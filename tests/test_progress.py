@@ -98,6 +98,7 @@ def test_each_agent_remembers_where_it_was_stuck():
         np.zeros((2, 1, 5)),
         np.zeros((1, MAX_SNAGS + 1, 5)),
         np.full((1, 1, 5), np.inf),
+        np.full((1, 1, 5), 1e300),
         np.array([[[0.0, 0.0, np.nan, 0.0, 1.0]]]),
         np.array([[[0.0, 0.0, 0.0, 0.0, -1.0]]]),
         np.array([[[np.nan] * 5, [0.0] * 5]]),

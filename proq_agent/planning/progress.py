@@ -133,6 +133,6 @@ def _are_snags(snags: np.ndarray, n: int, map_dim: int) -> bool:
     """Whether these are places, targets and costs, or none, of ``n`` agents; those that there are come first."""
     if snags.ndim != 3 or snags.shape[0] != n or snags.shape[1] > MAX_SNAGS or snags.shape[2] != 2 * map_dim + 1:
         return False
-    some, none = np.isfinite(snags).all(axis=2), np.isnan(snags).all(axis=2)
+    some, none = (np.abs(snags) <= np.finfo(np.float32).max).all(axis=2), np.isnan(snags).all(axis=2)
     first = (some[:, :-1] | ~some[:, 1:]).all()
     return bool((some | none).all() and first and (snags[..., -1] >= 0)[some].all())

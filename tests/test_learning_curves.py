@@ -40,6 +40,14 @@ def damage(path: Path, how: str) -> None:
         np.savez(path, timesteps=np.array([None]), successes=np.array([[None]]), allow_pickle=True)
     elif how == "nothing":
         np.savez(path, timesteps=np.zeros(0), successes=np.zeros((0, 3)))
+    elif how == "no episodes":
+        np.savez(path, timesteps=np.arange(3), successes=np.zeros((3, 0)))
+    elif how == "not finite":
+        np.savez(path, timesteps=np.arange(3), successes=np.full((3, 3), np.nan))
+    elif how == "dates":
+        np.savez(path, timesteps=np.arange(3).astype("M8[s]"), successes=np.eye(3))
+    elif how == "complex":
+        np.savez(path, timesteps=np.arange(3), successes=np.eye(3, dtype=complex))
     elif how == "backwards":
         np.savez(path, timesteps=np.array([3, 2, 1]), successes=np.eye(3))
     else:
@@ -47,9 +55,10 @@ def damage(path: Path, how: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "how", ["truncated", "no keys", "shapes", "scalars", "words", "objects", "nothing", "backwards", "", "PK\x03\x04"]
-)
-@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+    "how",
+    ["truncated", "no keys", "shapes", "scalars", "words", "objects", "nothing", "no episodes", "not finite", "dates",
+     "complex", "backwards", "", "PK\x03\x04"],
+)  # fmt: skip
 def test_damaged_evaluations(tmp_path: Path, how: str, capsys: pytest.CaptureFixture[str]) -> None:
     good, bad = run(tmp_path / "Env-v0_1"), run(tmp_path / "Env-v0_2")
     damage(bad / "evaluations.npz", how)

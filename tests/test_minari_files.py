@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -188,6 +189,16 @@ def test_damaged_data_are_one_clear_error(metadata: Any, tmp_path: Path) -> None
         data.write_bytes(content)
         with pytest.raises(ValueError, match=r"main_data\.hdf5 cannot be read: .*; fetch the dataset again"):
             GoalDataset.from_minari(NAME)
+
+
+def test_a_pipe_is_not_waited_for(metadata: Any, tmp_path: Path) -> None:
+    data = tmp_path / "minari" / NAME / "data" / "main_data.hdf5"
+    data.unlink()
+    os.mkfifo(data)
+    other_end = os.open(data, os.O_RDWR)  # else this test would wait where it should fail
+    with pytest.raises(ValueError, match=r"main_data\.hdf5 cannot be read: it is no file"):
+        GoalDataset.from_minari(NAME)
+    os.close(other_end)
 
 
 def test_nothing_outside_the_dataset_s_folder_is_read(metadata: Any, tmp_path: Path) -> None:

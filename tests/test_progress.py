@@ -98,6 +98,7 @@ def test_each_agent_remembers_where_it_was_stuck():
         np.zeros((2, 1, 5)),
         np.zeros((1, MAX_SNAGS + 1, 5)),
         np.full((1, 1, 5), np.inf),
+        np.full((1, 1, 5), 1e300),
         np.array([[[0.0, 0.0, np.nan, 0.0, 1.0]]]),
         np.array([[[0.0, 0.0, 0.0, 0.0, -1.0]]]),
         np.array([[[np.nan] * 5, [0.0] * 5]]),
@@ -108,3 +109,26 @@ def test_snags_that_nobody_can_have_met_are_refused(snags):
     progress = Progress.begin(np.zeros((1, 2)), 0, 2)._replace(snags=snags)
     with pytest.raises(ValueError, match="what the last predict"):
         Progress.of(progress, np.zeros((1, 2)), 0, 2)
+
+
+@pytest.mark.parametrize(
+    ("part", "value"),
+    [("goals", np.nan), ("goals", np.inf), ("best", np.nan), ("best", -np.inf), ("stalled", np.nan),
+     ("stalled", np.inf), ("stalled", -1), ("version", np.nan), ("version", -1)],
+)  # fmt: skip
+def test_progress_that_nobody_can_have_made_is_refused(part, value):
+    made = Progress.begin(np.zeros((2, 2)), 0, 2)
+    changed = getattr(made, part).astype(np.float64)
+    changed[1] = value
+    Progress.of(made, np.zeros((2, 2)), 0, 2)
+    with pytest.raises(ValueError, match="what the last predict"):
+        Progress.of(made._replace(**{part: changed}), np.zeros((2, 2)), 0, 2)
+
+
+@pytest.mark.parametrize("starts", ["x", np.array([None, None]), np.zeros(3), np.zeros((2, 1))])
+@pytest.mark.parametrize("n_before", [0, 1, 2])
+def test_starts_of_episodes_are_checked_whatever_was_before(starts, n_before):
+    before = Progress.begin(np.zeros((n_before, 2)), 0, 2) if n_before else None
+    with pytest.raises(ValueError, match="episode_start"):
+        Progress.of(before, np.zeros((2, 2)), 0, 2, starts)
+    assert Progress.of(before, np.zeros((2, 2)), 0, 2, True).stalled.tolist() == [0, 0]

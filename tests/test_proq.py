@@ -238,7 +238,7 @@ def test_actions_of_another_range_are_scaled(walks):
         (observation() | {"desired_goal": np.zeros(3)}, r"desired_goal has shape \(1, 3\)"),
         (observation() | {"achieved_goal": np.full(2, np.nan)}, "achieved_goal is not finite"),
         (observation(4) | {"desired_goal": np.zeros((3, 2))}, r"desired_goal has shape \(3, 2\)"),
-        (observation(0), "no observation in the batch"),
+        (observation(0), "observation has no row"),
     ],
 )
 def test_bad_observations_are_refused(tiny, bad, message):

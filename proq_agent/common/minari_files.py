@@ -73,6 +73,8 @@ def _episodes(path: Path, n_episodes: Any) -> Iterator[tuple[Any, np.ndarray]]:
     with within(f"{path} cannot be read", "fetch the dataset again", ValueError):
         if not path.resolve().is_relative_to(path.parent.resolve()):
             raise ValueError("it is a link out of the dataset's folder")
+        if not path.is_file():  # who opens a pipe waits for its other end
+            raise ValueError("it is no file")
         with HDF5Arrays(path, readable_bytes(path.stat().st_size)) as arrays:
             if type(n_episodes) is not int or n_episodes > len(arrays.file):
                 raise ValueError(f"it holds {len(arrays.file)} episodes, and not {n_episodes!r:.40}")

@@ -166,7 +166,8 @@ class OfflineAlgorithm(SavedAlgorithm):
             try:
                 policy = self.policy_class(self.observation_space, self.action_space, **arguments)
             except (TypeError, RuntimeError, MemoryError, OverflowError) as error:  # PyTorch's of absurd sizes
-                raise ValueError(f"the policy cannot be built: {error}") from error
+                what, *_ = str(error).split("\n")  # that of its C++ follows
+                raise ValueError(f"the policy cannot be built: {what}") from error
         self.policy = policy.to(self.device)
         self._setup_training()
         self.set_random_seed(self.seed)

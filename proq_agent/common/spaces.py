@@ -71,7 +71,7 @@ def check_observation(observation: Any, space: spaces.Space) -> tuple[dict[str, 
         arrays = {key: array[None] for key, array in arrays.items()}
     n = len(arrays["observation"]) if arrays["observation"].ndim else 1
     if not n:
-        raise ValueError("there is no observation in the batch")
+        raise ValueError("the observation's observation has no row")
     for key, array in arrays.items():
         expected = (n, *space[key].shape)  # type: ignore[index]
         if array.shape != expected:

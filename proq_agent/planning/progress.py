@@ -46,7 +46,7 @@ class Progress(NamedTuple):
         :param episode_start: ``[B]`` agents that begin anew
         :raises ValueError: if it is anything else
         """
-        begun = cls.begin(desired, version, map_dim)
+        begun, starts = cls.begin(desired, version, map_dim), _as_starts(episode_start, len(desired))
         if state is None:
             return begun
         try:
@@ -54,7 +54,9 @@ class Progress(NamedTuple):
             n, dim = goals.shape
             numbers = all(array.dtype.kind in "fiu" for array in arrays)
             rows = all(part.shape == (n,) for part in (best, stalled, versions))
-            if not (numbers and rows and dim == desired.shape[1] and _are_snags(snags, n, map_dim)):
+            if not (numbers and rows and dim == desired.shape[1] and _are_snags(snags, n, map_dim)) or not (
+                np.isfinite(goals).all() and (best > -np.inf).all() and _are_counts(stalled) and _are_counts(versions)
+            ):
                 raise ValueError("arrays of other shapes, types or values")
         except (TypeError, ValueError) as error:
             raise ValueError(
@@ -62,15 +64,9 @@ class Progress(NamedTuple):
             ) from error
         if n != len(desired):
             return begun
-        anew = (goals != desired).any(axis=1) | (versions != version)
-        if episode_start is not None:
-            starts = np.asarray(episode_start)
-            if starts.shape not in ((), anew.shape):
-                raise ValueError(f"episode_start has shape {starts.shape}, expected {anew.shape}")
-            starts = np.broadcast_to(starts.astype(bool), anew.shape)
-            anew = anew | starts
-            if starts.any():
-                snags = np.where(starts[:, None, None], np.nan, snags)
+        anew = (goals != desired).any(axis=1) | (versions != version) | starts
+        if starts.any():
+            snags = np.where(starts[:, None, None], np.nan, snags)
         return begun._replace(
             best=np.where(anew, np.inf, best), stalled=np.where(anew, 0, stalled), snags=snags.astype(np.float64)
         )
@@ -119,10 +115,24 @@ def watch(patience: int, costs: np.ndarray, arrived: np.ndarray, progress: Progr
     return progress._replace(best=best, stalled=stalled), np.flatnonzero(stalled >= patience)
 
 
+def _as_starts(episode_start: Any, n: int) -> np.ndarray:
+    """``[n]`` bool: which agents begin anew."""
+    starts = np.asarray(False if episode_start is None else episode_start)
+    if starts.shape not in ((), (n,)):
+        raise ValueError(f"episode_start has shape {starts.shape}, expected {(n,)}")
+    if starts.dtype.kind not in "biuf":
+        raise ValueError(f"episode_start must be true or false for each agent, got {starts.dtype}")
+    return np.broadcast_to(starts.astype(bool), n)
+
+
+def _are_counts(numbers: np.ndarray) -> bool:
+    return bool(((numbers >= 0) & (numbers < np.inf)).all())
+
+
 def _are_snags(snags: np.ndarray, n: int, map_dim: int) -> bool:
     """Whether these are places, targets and costs, or none, of ``n`` agents; those that there are come first."""
     if snags.ndim != 3 or snags.shape[0] != n or snags.shape[1] > MAX_SNAGS or snags.shape[2] != 2 * map_dim + 1:
         return False
-    some, none = np.isfinite(snags).all(axis=2), np.isnan(snags).all(axis=2)
+    some, none = (np.abs(snags) <= np.finfo(np.float32).max).all(axis=2), np.isnan(snags).all(axis=2)
     first = (some[:, :-1] | ~some[:, 1:]).all()
     return bool((some | none).all() and first and (snags[..., -1] >= 0)[some].all())

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from gymnasium import Env
 
 from proq_agent.common.minari_files import named_environment
+from zoo.cli import check_counts
 from zoo.config import all_hyperparams, load_hyperparams
 from zoo.data.catalogue import MINARI
 from zoo.registry import DEFAULT_ALGO, algorithm
@@ -79,6 +80,7 @@ class Experiment:
         """
         if self.trained_agent is None:
             all_hyperparams(self.algo, self.hyperparams)
+            check_counts(n_timesteps=self.total)
             return
         if self.overrides or self.conf_file or self.preset != "tuned":
             raise ValueError(
@@ -89,7 +91,7 @@ class Experiment:
     def _agent_file(self) -> Path:
         assert self.trained_agent is not None
         given = self.trained_agent.expanduser()
-        for path in (given, given.with_name(f"{given.name}.zip")):
+        for path in (given, Path(f"{given}.zip")):
             if path.is_file():
                 return path
         raise ValueError(f"there is no agent {given}")

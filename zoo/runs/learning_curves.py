@@ -69,7 +69,10 @@ def read_curve(folder: Path, metric: str = "success") -> Curve:
             raise ValueError(f"{folder} has no evaluations.npz: it is no run folder, or was never evaluated")
         arrays = read_npz(path, ("timesteps", SUCCESS[metric]))
         with within(f"{path} is damaged", kind=ValueError):
-            return _curve(arrays["timesteps"], 100.0 * arrays[SUCCESS[metric]].mean(axis=1))
+            shares = arrays[SUCCESS[metric]]
+            if not shares.size or not ((shares >= 0) & (shares <= 1)).all():
+                raise ValueError("its successes are not shares from 0 to 1")
+            return _curve(arrays["timesteps"], 100.0 * shares.mean(axis=1))
     path = folder / "progress.csv"
     if not path.is_file():
         raise ValueError(f"{folder} has no progress.csv: it is no run folder")
@@ -90,6 +93,8 @@ def read_curve(folder: Path, metric: str = "success") -> Curve:
 def _curve(updates: np.ndarray, values: np.ndarray) -> Curve:
     if updates.ndim != 1 or updates.shape != values.shape or not len(updates):
         raise ValueError(f"{updates.shape} updates and {values.shape} values are no curve")
+    if not {updates.dtype.kind, values.dtype.kind} <= set("iuf"):
+        raise ValueError(f"{updates.dtype} and {values.dtype} are no numbers")
     if not np.isfinite(updates).all() or (np.diff(updates) < 0).any():
         raise ValueError("its updates do not increase")
     return Curve(updates, values)

@@ -82,6 +82,12 @@ def test_a_run_leaves_agent_logs_and_record(workplace: Path, capsys: pytest.Capt
     assert [line.split()[0] for line in logged] == ["3", "6", "9", "12"] and "train/" not in shown  # a line an entry
     for text in ("keypoints.n", "deterministic", "sampled", str(folder.agent), str(folder.map)):
         assert text in shown
+    for chosen in (
+        "were decided by chance",
+        "from the data: half the world is crossed",
+        "from the data: hops of up to",
+    ):
+        assert shown.count(chosen) == 1, chosen
 
 
 def test_evaluations_begin_with_the_actor_unless_their_frequency_is_given(workplace: Path) -> None:

@@ -96,17 +96,21 @@ class Experiment:
                 return path
         raise ValueError(f"there is no agent {given}")
 
-    def build(self, env: Env | None, dataset: GoalDataset, info: DatasetInfo) -> tuple[OfflineAlgorithm, int]:
+    def build(
+        self, env: Env | None, dataset: GoalDataset, info: DatasetInfo, verbose: int = 0
+    ) -> tuple[OfflineAlgorithm, int]:
         """
         The agent, with its dataset.
 
         :param env: has its spaces; without one they are those of the dataset
         :param dataset: what it learns from
         :param info: where that came from
+        :param verbose: of the agent, which tells what it chooses from the data
         :return: the agent, and the number of updates that it is to have had in the end
         """
         if self.trained_agent is not None:
             model, total = self._resume(env, info)
+            model.verbose = verbose
             model.set_dataset(dataset)
             return model, total
         model = algorithm(self.algo)(
@@ -115,6 +119,7 @@ class Experiment:
             action_space=None if env is None else env.action_space,
             seed=self.seed or 0,
             device=self.device,
+            verbose=verbose,
             **self.hyperparams,
         )
         return model, self.total or model.enough_updates()

@@ -82,10 +82,13 @@ def train(
         experiment.check()
         with main_first():
             dataset, info = data.load(experiment.env, progress=options.verbose > 0)
+        verbose = options.verbose if is_main() else 0
+        if verbose:
+            print(info.describe(), flush=True)
         env = pool.take(tasks[0]) if tasks else None
         if env is not None:
             pool.give_back(tasks[0], env)
-        model, total = experiment.build(env, dataset, info)
+        model, total = experiment.build(env, dataset, info, verbose)
         model.check_processes()
         if not is_main():
             follower = Learning(model, total, from_main(None))
@@ -167,7 +170,6 @@ class TrainingRun(Learning):
         self.logger = Logger(str(folder.path), self._outputs())
         model.set_logger(self.logger)
         if options.verbose:
-            print(info.describe())
             print_table("Hyperparameters", ("name", "value"), list(_flat(hyperparams).items()))
             print(f"run folder: {folder.path}", flush=True)
 

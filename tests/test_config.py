@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import math
+import re
 import warnings
 from dataclasses import asdict, fields
 from pathlib import Path
@@ -106,6 +107,24 @@ def test_every_switch_is_listed_with_the_departures() -> None:
     }
     listed = {name for part in DEPARTURES.values() if isinstance(part, dict) for name in part}
     assert switches and {name.split(".")[1] for name in switches} <= listed
+
+
+def by_full_name(values: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+    flat: dict[str, Any] = {}
+    for name, value in values.items():
+        flat |= by_full_name(value, f"{prefix}{name}.") if isinstance(value, dict) else {prefix + name: value}
+    return flat
+
+
+@pytest.mark.parametrize("env_id", [None, "pointmaze-giant-stitch-v0", "antmaze-giant-stitch-v0", "SomeOtherEnv-v0"])
+def test_every_setting_that_is_not_the_papers_is_named_with_the_departures(env_id: str | None) -> None:
+    chosen = load_hyperparams(env_id)[0] if env_id else {}  # or the constructor's
+    paper = by_full_name(all_hyperparams("proq", load_hyperparams("SomeOtherEnv-v0", "paper")[0]))
+    own = by_full_name(all_hyperparams("proq", chosen))
+    other = {name for name in paper if own[name] != paper[name]} - {"goals.value.uniform"}  # what the others leave
+    lines = (FOLDER.parent / "docs" / "pages" / "departures.md").read_text(encoding="utf-8").splitlines()
+    switches = "".join(line.split("|")[2] for line in lines if line.startswith("| "))
+    assert other and not {name for name in other if not re.search(rf"\b{name.split('.')[-1]}\b", switches)}
 
 
 def test_entries_fall_back_to_the_default_and_merge_anchors(tmp_path: Path) -> None:

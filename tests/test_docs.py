@@ -15,6 +15,19 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "zoo" / "docs" / "pages").glob("*.md"))]
+ABLATIONS_SHOWN = {
+    "default": "default: K = 100, τ = 45",
+    **{f"K-{n}": f"K = {n}" for n in (25, 50, 200)},
+    **{f"tau-{hop}": f"τ = {hop}" for hop in (25, 50, 100)},
+    "no-barrier": "without the barrier",
+    "no-keypoints": "without keypoints: direct control",
+    "no-bridges": "without hops that bridge gaps",
+    "no-reach": "keypoints have to be hit exactly",
+    "unguided-actor": "the actor sees latents alone",
+    "no-fourier-features": "without Fourier features",
+    "raw-inputs": "inputs as they are",
+    "symmetric": "symmetric distance",
+}
 
 
 def blocks(page: Path, *kinds: str) -> list[str]:
@@ -96,6 +109,9 @@ def test_tables_of_results_are_what_the_benchmark_wrote() -> None:
         assert f"| {' | '.join((dataset, *row[2:]))} |" in results
         means = [cell.split()[0] for cell in (sampled, deterministic, minutes, *paper)]
         assert variant != "default" or f"| {' | '.join((dataset, *means))} |" in readme, dataset
+    for row in table_rows("ablation/ablation.md"):
+        if row[2] in ABLATIONS_SHOWN:
+            assert f"| {' | '.join((ABLATIONS_SHOWN[row[2]], *row[3:5], *row[6:]))} |" in results, row[2]
     for row in table_rows("rivals/comparison.md"):
         assert f"| {' | '.join(row)} |" in algorithms, row[:2]
 

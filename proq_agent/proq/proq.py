@@ -127,7 +127,7 @@ class ProQ(OfflineAlgorithm):
     :param policy_kwargs: sizes of the networks, see :class:`~proq_agent.proq.policies.ProQPolicy`
     :param stats_window_size: as in SB3
     :param tensorboard_log: the log location for tensorboard; ``None`` for no logging
-    :param verbose: 0 for no output but one line of what chance decided, 1 for info messages, 2 for debug messages
+    :param verbose: 0 for no output, 1 for info messages, 2 for debug messages
     :param seed: of all randomness in this object; no global state is touched
     :param device: ``"auto"`` uses CUDA where there is one
     :param _init_setup_model: whether to build the networks on creation
@@ -283,7 +283,8 @@ class ProQ(OfflineAlgorithm):
         if self.stochastic == "plan":
             apart = separate_chance(dataset, self.seed)
             self.chance_edges = tuple(replace(edge, pace=pace) for edge in apart.edges)
-            print(apart.summary)
+            if len(apart.rows) or self.verbose:
+                print(apart.summary)
             dataset = dataset.cut(apart.rows)
         self._complete_settings(dataset)
         return dataset

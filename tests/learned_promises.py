@@ -27,7 +27,7 @@ WORLDS = (
     "a band that resets, with a detour",
     "a trap, with a detour",
     "a trap, without",
-    "ice, many slides",
+    "ice, as many slides as can be told",
 )
 
 

@@ -206,8 +206,9 @@ class ProQ(OfflineAlgorithm):
         self.map_of: str | Sequence[int] = _map_of(map_of, dataset)
         if map_of is None and self.map_of == "observations" and verbose:
             print("goals and actions do not tell what comes next, observations do: the map is of these (map_of)")
-        if dataset is not None and (found := find_quaternions(dataset)):
-            self.policy_kwargs.setdefault("quaternions", found)
+        told = "quaternions" in self.policy_kwargs
+        if dataset is not None and not told and (found := find_quaternions(dataset)):
+            self.policy_kwargs["quaternions"] = found
             if verbose:
                 print(f"orientations begin at coordinates {list(found)} of observations (policy_kwargs.quaternions)")
         self.stochastic = stochastic

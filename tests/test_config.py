@@ -57,7 +57,7 @@ DEPARTURES: dict[str, Any] = {
     "map_of": "goals",
     "advantage_steps": 1,
     "distance": {"compliance": 0.05, "floor": False, "bounded_ood": False, "far_focus": math.inf},
-    "keypoints": {"n": 100, "bounded": False, "barrier": True, "centred": False},
+    "keypoints": {"n": 100, "bounded": False, "barrier": True, "density": 0.0, "centred": False},
     "planning": {
         "max_hop": 100.0,
         "direct": False,

@@ -29,6 +29,12 @@ def _agent(args: argparse.Namespace) -> OfflineAlgorithm:
     return AgentChoice(**agent_options(args)).load()
 
 
+def _other(args: argparse.Namespace, path: Path | None) -> OfflineAlgorithm | None:
+    from zoo.runs.agents import AgentChoice
+
+    return AgentChoice(args.env, args.algo, file=path, device=args.device).load() if path else None
+
+
 def _maze(env_id: str | None) -> MazeGeometry | None:
     from zoo.data.tasks import find_task_env
     from zoo.figures.maze_geometry import MazeGeometry
@@ -62,12 +68,15 @@ def _distance(args: argparse.Namespace) -> None:
 
 def _compare(args: argparse.Namespace) -> None:
     from zoo.figures.maps import draw_comparison
-    from zoo.runs.agents import AgentChoice
 
-    other = args.updates
-    if args.without:
-        other = AgentChoice(args.env, args.algo, file=args.without, device=args.device).load()
+    other = _other(args, args.without) or args.updates
     draw_comparison(_agent(args), args.out, other, _maze(args.env), args.titles)
+
+
+def _difficulty(args: argparse.Namespace) -> None:
+    from zoo.figures.maps import draw_difficulty
+
+    draw_difficulty(_agent(args), args.out, _other(args, args.beside), _maze(args.env), args.titles)
 
 
 def _coverage(args: argparse.Namespace) -> None:
@@ -137,10 +146,11 @@ def build_parser() -> argparse.ArgumentParser:
     of_plan = figure("plan", _plan, "a plan with its hops, from any start to any goal")
     of_distance = figure("distance", _distance, "the learned distance to a goal from everywhere, as contours")
     of_compare = figure("compare", _compare, "the keypoints with and without the OOD barrier, side by side")
+    of_difficulty = figure("difficulty", _difficulty, "where ways bend, and the keypoints of one agent or two")
     of_coverage = figure("coverage", _coverage, "how often a dataset visits each place")
     of_curves = figure("curves", _curves, "learning curves of map and success: mean and confidence band over runs")
 
-    for sub in (of_map, of_plan, of_distance, of_compare):
+    for sub in (of_map, of_plan, of_distance, of_compare, of_difficulty):
         add_agent_arguments(sub)
     of_plan.add_argument("--start", type=float, nargs="+", metavar="X", help="x and y, or a whole point of goal space")
     for sub in (of_plan, of_distance):
@@ -157,7 +167,9 @@ def build_parser() -> argparse.ArgumentParser:
         metavar="N",
         help="without such an agent, move this one's keypoints on by repulsion alone (default: %(default)s updates)",
     )
-    of_compare.add_argument("--titles", nargs=2, default=(), metavar="TITLE", help="of the two panels")
+    of_difficulty.add_argument("--beside", type=Path, metavar="FILE", help="another agent, in a panel of its own")
+    for sub in (of_compare, of_difficulty):
+        sub.add_argument("--titles", nargs=2, default=(), metavar="TITLE", help="of the two panels")
     of_coverage.add_argument("--env", required=True, metavar="ID", help="dataset id")
     add_dataset_arguments(of_coverage)
     for sub in (of_map, of_coverage):

@@ -50,7 +50,12 @@ class KeypointObjective(NamedTuple):
 
 
 def keypoint_objective(
-    policy: ProQPolicy, points: th.Tensor, multiplier: th.Tensor, settings: KeypointSettings, compliance: float
+    policy: ProQPolicy,
+    points: th.Tensor,
+    multiplier: th.Tensor,
+    settings: KeypointSettings,
+    compliance: float,
+    charges: th.Tensor | None = None,
 ) -> KeypointObjective:
     """
     Part (B) of Algorithm 1: L_kps = repulsion + barrier, with φ, d and ψ as they are.
@@ -60,6 +65,7 @@ def keypoint_objective(
     :param multiplier: λ_kps, the weight of the barrier
     :param settings: of repulsion and barrier
     :param compliance: δ; ψ should be 1 - δ on average
+    :param charges: of the keypoints, all 1 by default
     """
     assert settings.repel_range is not None  # chosen once the data are known
     latents = policy.encode_standard(points)
@@ -71,7 +77,7 @@ def keypoint_objective(
     else:
         others = near_keypoints(points.detach(), N_FELT)
         distances = _to_others(policy, embeddings, others)
-    repulsion, metrics = repel_loss(distances, settings.repel_strength, settings.repel_range, others)
+    repulsion, metrics = repel_loss(distances, settings.repel_strength, settings.repel_range, others, charges)
     barrier, barrier_metrics = barrier_loss(logits, multiplier * settings.barrier)
     violation = compliance_violation(logits, compliance)
     return KeypointObjective(repulsion + barrier, violation, metrics | barrier_metrics)

@@ -84,7 +84,12 @@ def compliance_violation(logits: th.Tensor, compliance: float) -> th.Tensor:
 
 
 def repel_loss(
-    distances: th.Tensor, strength: float, range_: float, others: th.Tensor | None = None, epsilon: float = 1.0
+    distances: th.Tensor,
+    strength: float,
+    range_: float,
+    others: th.Tensor | None = None,
+    charges: th.Tensor | None = None,
+    epsilon: float = 1.0,
 ) -> tuple[th.Tensor, Metrics]:
     """Coulomb energy of all ordered pairs of keypoints that feel each other (Eq. 8).
 
@@ -92,11 +97,15 @@ def repel_loss(
     :param strength: weight of the energy
     :param range_: distance beyond which they do not
     :param others: ``[K, n]`` keypoints that each may feel, never itself; by default all others
+    :param charges: ``[K]``, see :mod:`~proq_agent.proq.difficulty`; all 1 by default, as in the paper
     """
     acting = distances < range_
     if others is None:
         acting &= ~th.eye(len(distances), dtype=th.bool, device=distances.device)
-    loss = strength * th.where(acting, 1.0 / (distances + epsilon), 0.0).sum()
+    energies = 1.0 / (distances + epsilon)
+    if charges is not None:
+        energies = energies * charges[:, None] * (charges if others is None else charges[others])
+    loss = strength * th.where(acting, energies, 0.0).sum()
     return loss, {"repel_loss": loss}
 
 

@@ -272,8 +272,12 @@ class ProQPolicy(SavedPolicy):
     def pairwise_distances(self, x: th.Tensor, y: th.Tensor) -> th.Tensor:
         """:meth:`distances` from every row of ``x`` to every row of ``y``."""
         n = self.embedder.output.out_features
-        floor = (x[:, None, n:] - y[:, n:]).abs().amax(dim=-1)
-        return th.maximum(self.quasimetric.pairwise(x[:, :n], y[:, :n]), floor)
+        return th.maximum(self.quasimetric.pairwise(x[:, :n], y[:, :n]), self.straight_distances(x, y))
+
+    def straight_distances(self, x: th.Tensor, y: th.Tensor) -> th.Tensor:
+        """The floor of :meth:`pairwise_distances` alone."""
+        n = self.embedder.output.out_features
+        return (x[:, None, n:] - y[:, n:]).abs().amax(dim=-1)
 
     def action_distribution(
         self, observations: th.Tensor, here: th.Tensor, target: th.Tensor, generator: th.Generator | None = None

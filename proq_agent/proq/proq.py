@@ -6,7 +6,7 @@ import math
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -34,6 +34,7 @@ from proq_agent.proq.batch_map import BatchMap
 from proq_agent.proq.centring import centre_keypoints
 from proq_agent.proq.checks import diagnose
 from proq_agent.proq.diagnosis import Diagnosis
+from proq_agent.proq.difficulty import charges
 from proq_agent.proq.guided import GuidedController
 from proq_agent.proq.keypoints import (
     KeypointObjective,
@@ -238,6 +239,8 @@ class ProQ(OfflineAlgorithm):
         for name in ("map_fraction", "actor_fraction"):
             if not 0.0 < getattr(self, name) <= 1.0:
                 raise ValueError(f"{name} must lie in (0, 1], got {getattr(self, name)!r}")
+        if self.keypoints.density and not self.distance.floor:
+            raise ValueError("keypoints.density compares distances with their floor; leave distance.floor true")
         if self.map_fraction + self.actor_fraction < 1.0:
             raise ValueError("map_fraction and actor_fraction must add up to 1 or more: in between nothing is learned")
 
@@ -344,7 +347,7 @@ class ProQ(OfflineAlgorithm):
             choose_on_map(self.policy, self.dataset, batch, self.goals.actor, self.generator, hop)
             if self.advantage_steps > 1:
                 later = own_rows(look_ahead(self.dataset, batch, self.goals.actor, self.advantage_steps))
-        batch = own_rows(batch)
+        states, batch = batch.achieved_goals, own_rows(batch)
 
         # Both losses of the map as it is now, and their gradients, before either is descended on.
         with tensor_cores(self.device) as rounded:
@@ -362,8 +365,8 @@ class ProQ(OfflineAlgorithm):
                 self._step(self.map_optimizer, learned.metrics, phase.map_rate)
                 self.multipliers.update(**learned.violations)
             if phase.moves_keypoints:  # (B)
-                objective, bounded = self._keypoint_loss, self.keypoints.bounded
-                found = move_keypoints(self.policy, self.keypoint_optimizer, objective, bounded)
+                objective = partial(self._keypoint_loss, charges=self._charges(states))
+                found = move_keypoints(self.policy, self.keypoint_optimizer, objective, self.keypoints.bounded)
                 self.multipliers.update(kps=found.violation)
                 self._accumulate(found.metrics)
         if phase.ends_map:
@@ -440,7 +443,7 @@ class ProQ(OfflineAlgorithm):
         return th.compile(self._actor_objective) if self.compile else self._actor_objective
 
     @cached_property
-    def _keypoint_loss(self) -> Callable[[th.Tensor], KeypointObjective]:
+    def _keypoint_loss(self) -> Callable[..., KeypointObjective]:
         return th.compile(self._keypoint_objective) if self.compile else self._keypoint_objective
 
     def _map_objective(self, batch: GoalBatch) -> MapObjective:
@@ -451,9 +454,13 @@ class ProQ(OfflineAlgorithm):
     ) -> tuple[th.Tensor, losses.Metrics]:
         return actor_objective(self.policy, batch, later, known, self.temperature, self.max_weight, self.generator)
 
-    def _keypoint_objective(self, points: th.Tensor) -> KeypointObjective:
-        compliance = self.distance.compliance
-        return keypoint_objective(self.policy, points, self.multipliers["kps"], self.keypoints, compliance)
+    def _charges(self, states: th.Tensor) -> th.Tensor | None:
+        density = self.keypoints.density
+        return charges(self.policy, self.policy.keypoints, states, density) if density else None
+
+    def _keypoint_objective(self, points: th.Tensor, charges: th.Tensor | None = None) -> KeypointObjective:
+        multiplier, compliance = self.multipliers["kps"], self.distance.compliance
+        return keypoint_objective(self.policy, points, multiplier, self.keypoints, compliance, charges)
 
     def dump_logs(self) -> None:
         """Write what happened since the last call to the logger."""

@@ -84,6 +84,8 @@ class KeypointSettings(Settings):
         the push apart, see :class:`DistanceSettings`: whoever feels all others is pressed to the rims
     :param bounded: keep them within the bounding box of the data; the paper has the barrier alone
     :param barrier: hold them where the data is; without it they drift, as the paper's ablation shows
+    :param density: how much closer they stand where ways bend or branch, see :mod:`~proq_agent.proq.difficulty`; 0 for
+        evenly spread, as in the paper
     :param centred: when the map is finished, move them from the rims, where their repulsion presses them, to the middle
         of the states nearest to them, see :func:`~proq_agent.proq.centring.centre_keypoints`
     """
@@ -96,12 +98,13 @@ class KeypointSettings(Settings):
     repel_range: float | None = 100.0
     bounded: bool = True
     barrier: bool = True
+    density: float = 0.0
     centred: bool = False
 
     def check(self) -> None:
         self.require(self.n is None or 1 <= self.n <= MAX_KEYPOINTS, "n", f"be 1 to {MAX_KEYPOINTS}, or None")
         self.require(self.freq >= 1, "freq", "be at least 1")
-        for name in ("start", "repel_strength"):
+        for name in ("start", "repel_strength", "density"):
             self.require(0 <= getattr(self, name) < math.inf, name, "be 0 or more")
         self.require(
             self.repel_range is None or 0 <= self.repel_range < math.inf, "repel_range", "be 0 or more, or None"

@@ -8,11 +8,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch as th
 
+from proq_agent.proq.difficulty import difficulty
+
 if TYPE_CHECKING:
     from proq_agent.planning.navigator import Plan
 
 
 CHUNK = 8192  # points in one pass of the networks
+N_ROUNDS = 16  # of a few states each, over which a difficulty is averaged
 
 
 def has_map(model: Any) -> bool:
@@ -83,6 +86,18 @@ class LearnedMap:
         with th.no_grad():
             target = self._embed(self._tensor(self.to_goals(goal)))
         return self._in_chunks(points, lambda goals: self.policy.pairwise_distances(self._embed(goals), target)[:, 0])
+
+    def difficulty(self, points: np.ndarray) -> np.ndarray:
+        """How much the ways past each point ``[n, 2]`` bend; in distribution is what looks so among all of them."""
+        states = self._tensor(self.to_goals(points[self.reachability(points) > 0.5]))
+        keypoints = self.policy.keypoints
+        generator, rounds = th.Generator().manual_seed(0), []
+        for _ in range(N_ROUNDS):
+            some = states[th.randperm(len(states), generator=generator)]
+            rounds.append(
+                self._in_chunks(points, lambda goals, some=some: difficulty(self.policy, goals, some, keypoints))
+            )
+        return np.mean(rounds, axis=0)
 
     def plan(self, start: np.ndarray, goal: np.ndarray) -> Plan:
         """

@@ -139,6 +139,45 @@ def draw_comparison(
         draw_legend(figure)
 
 
+def draw_difficulty(
+    model: OfflineAlgorithm,
+    path: str | Path,
+    other: OfflineAlgorithm | None = None,
+    maze: MazeGeometry | None = None,
+    titles: Sequence[str] = (),
+) -> None:
+    """
+    Where it is hard to go, as an agent's map has it, and its keypoints; beside it, those of another agent on its own.
+
+    :param model: a trained agent
+    :param path: file to write
+    :param other: the other
+    :param maze: its walls are drawn
+    :param titles: one for each agent
+    """
+    maps = [LearnedMap(agent) for agent in (model, other) if agent is not None]
+    bounds = map_bounds(maps[0], maze)
+    points, shape = grid_points(bounds, longest=120)
+    fields = []
+    for learned in maps:
+        inside = learned.reachability(points) > 0.5
+        fields.append(np.ma.masked_where(~inside, learned.difficulty(points)).reshape(shape))
+    least, most = np.percentile(np.concatenate([field.compressed() for field in fields]), (2, 98))
+    with saved_figure(path, *figure_size(bounds, panels=len(maps))) as figure:
+        panels = figure.subplots(1, len(maps), sharex=True, sharey=True, squeeze=False)[0]
+        for axes, learned, field in zip(panels, maps, fields, strict=True):
+            image = axes.imshow(field, AMOUNT, origin="lower", extent=bounds, vmin=least, vmax=most, zorder=1)
+            draw_walls(axes, maze, filled=False)
+            set_up_axes(axes, bounds, maze)
+            draw_points(axes, in_plane(learned.keypoints), 13, VERMILLION, zorder=4, label="keypoint")
+        for axes, title in zip(panels, titles, strict=False):
+            axes.set_title(title)
+        for axes in panels[1:]:
+            axes.set_ylabel("")
+        draw_colour_bar(panels[-1], image, "way / straight line")
+        draw_legend(figure)
+
+
 def draw_plan(
     model: OfflineAlgorithm, path: str | Path, start: np.ndarray, goal: np.ndarray, maze: MazeGeometry | None = None
 ) -> None:

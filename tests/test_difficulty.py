@@ -81,5 +81,5 @@ def test_it_is_off_unless_asked_for_and_then_moves_keypoints_alone_elsewhere(tin
 
 
 def test_it_needs_the_floor_of_distances(tiny):
-    with pytest.raises(ValueError, match="leave distance.floor true"):
+    with pytest.raises(ValueError, match="distances with their floor"):
         tiny(keypoints={"density": 1.0}, distance={"floor": False})

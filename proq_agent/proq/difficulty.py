@@ -45,7 +45,7 @@ def difficulty(
 
 def charges(policy: ProQPolicy, points: th.Tensor, states: th.Tensor, density: float) -> th.Tensor:
     """
-    ``[n]`` how strongly each keypoint repels others, 1 on average: the less, the harder it is to go where it is, so that
+    ``[n]`` how strongly each keypoint repels others, 1 on average: the less, the harder it is to go there, so that
     they stand closer there.
 
     :param policy: the map

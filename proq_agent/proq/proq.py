@@ -343,8 +343,9 @@ class ProQ(OfflineAlgorithm):
             choose_on_map(self.policy, self.dataset, batch, self.goals.value, self.generator)
         later: Later | None = None
         if phase.learns_actor:
-            hop = self.planning.known().max_hop
-            choose_on_map(self.policy, self.dataset, batch, self.goals.actor, self.generator, hop)
+            if self.goals.actor.on_map:
+                hop = self.planning.known().max_hop
+                choose_on_map(self.policy, self.dataset, batch, self.goals.actor, self.generator, hop)
             if self.advantage_steps > 1:
                 later = own_rows(look_ahead(self.dataset, batch, self.goals.actor, self.advantage_steps))
         states, batch = batch.achieved_goals, own_rows(batch)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch as th
 from matplotlib.figure import Figure
 from matplotlib.image import imread
 from tiny_goal import TINY, tiny_arrays, tiny_model
@@ -17,11 +18,12 @@ from tiny_goal import TINY, tiny_arrays, tiny_model
 import zoo
 from proq_agent import GoalDataset, ProQ
 from proq_agent.chance.edges import ChanceEdge
+from proq_agent.proq.difficulty import difficulty
 from zoo.data.tasks import make_task_env
 from zoo.figures.canvas import draw_walls, saved_figure
 from zoo.figures.curves import Curve, mean_and_band
 from zoo.figures.learned_map import LearnedMap, in_plane
-from zoo.figures.maps import _draw_chance, draw_comparison, draw_map
+from zoo.figures.maps import _draw_chance, draw_comparison, draw_difficulty, draw_map
 from zoo.figures.maze_geometry import MazeGeometry
 from zoo.plots import main
 from zoo.runs.folder import RunFolder
@@ -147,6 +149,35 @@ def test_comparison_with_another_agent(agent, tmp_path):
     out = tmp_path / "compare.png"
     assert main(["compare", "--agent", str(agent), "--without", str(agent), "--out", str(out)]) == 0
     assert out.is_file()
+
+
+def test_difficulty_is_drawn_where_the_data_are(tmp_path):
+    model = tiny_model()
+    bias = list(model.policy.classifier.parameters())[-1]
+    bias.data.fill_(-100.0)
+    with pytest.raises(ValueError, match="nothing here is in distribution"):
+        draw_difficulty(model, tmp_path / "nowhere.png")
+    bias.data.fill_(100.0)
+    before = copy.deepcopy(model.policy.state_dict())
+    draw_difficulty(model, tmp_path / "one.svg")
+    assert all((before[name] == value).all() for name, value in model.policy.state_dict().items())
+    model.save(tmp_path / "agent.zip")
+    beside = ["--beside", str(tmp_path / "agent.zip"), "--titles", "this", "that"]
+    out = tmp_path / "two.svg"
+    assert main(["difficulty", "--agent", str(tmp_path / "agent.zip"), *beside, "--out", str(out)]) == 0
+    one, two = ((tmp_path / f"{name}.svg").read_text(encoding="utf-8") for name in ("one", "two"))
+    assert (two.count(">this<"), two.count(">that<"), two.count(">keypoint<")) == (1, 1, 1)
+    assert (one.count("<image"), two.count("<image")) == (2, 3)  # the colour bar is one, too
+
+
+def test_difficulty_is_that_of_the_policy_around_its_keypoints():
+    model = tiny_model().learn(40, log_interval=None)
+    learned = LearnedMap(model)
+    list(model.policy.classifier.parameters())[-1].data.fill_(100.0)
+    few = learned.keypoints[:6]  # as many as there are states: whichever come first, all are looked at
+    goals = th.as_tensor(few)
+    expected = difficulty(model.policy, goals, goals, model.policy.keypoints)
+    np.testing.assert_allclose(learned.difficulty(few), expected.numpy(), rtol=1e-5)
 
 
 def test_coverage_of_a_file(tmp_path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -88,15 +89,20 @@ class LearnedMap:
         return self._in_chunks(points, lambda goals: self.policy.pairwise_distances(self._embed(goals), target)[:, 0])
 
     def difficulty(self, points: np.ndarray) -> np.ndarray:
-        """How much the ways past each point ``[n, 2]`` bend; in distribution is what looks so among all of them."""
+        """
+        How much the ways past each point ``[n, 2]`` bend.
+
+        :raises ValueError: if none of them looks like a state of the data, between which there are ways
+        """
         states = self._tensor(self.to_goals(points[self.reachability(points) > 0.5]))
-        keypoints = self.policy.keypoints
-        generator, rounds = th.Generator().manual_seed(0), []
+        if not len(states):
+            raise ValueError("nothing here is in distribution: there are no ways to draw; has the map been trained?")
+        generator = th.Generator().manual_seed(0)
+        rounds = []
         for _ in range(N_ROUNDS):
             some = states[th.randperm(len(states), generator=generator)]
-            rounds.append(
-                self._in_chunks(points, lambda goals, some=some: difficulty(self.policy, goals, some, keypoints))
-            )
+            measure = partial(difficulty, self.policy, states=some, keypoints=self.policy.keypoints)
+            rounds.append(self._in_chunks(points, measure))
         return np.mean(rounds, axis=0)
 
     def plan(self, start: np.ndarray, goal: np.ndarray) -> Plan:

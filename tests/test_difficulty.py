@@ -30,7 +30,7 @@ POINTS = th.tensor([[0.0, 0.0], [12.0, 0.0], [-12.0, 0.0], [0.0, 12.0], [0.0, -1
 
 
 def test_crossings_are_harder_than_corridors():
-    """Of the ways across the middle one third is straight; those round the corner are 2r instead of 7/6 r on average."""
+    """Of the ways across the middle a third is straight; round the corner they are 2r instead of 7/6 r on average."""
     found = difficulty(Cross(), POINTS, STATES)
     assert found[0].item() == pytest.approx(3 * 2 / (2 + 2 * 7 / 6), rel=0.01)
     assert th.allclose(found[1:], th.ones(4), atol=0.05)

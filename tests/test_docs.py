@@ -17,7 +17,8 @@ ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "zoo" / "docs" / "pages").glob("*.md"))]
 ABLATIONS_SHOWN = {
     "default": "default: K = 100, τ = 45",
-    **{f"K-{n}": f"K = {n}" for n in (25, 50, 200)},
+    **{f"K-{n}": f"K = {n}" for n in (25, 40, 50, 200)},
+    "K-40-adaptive": "K = 40, closer where ways bend",
     **{f"tau-{hop}": f"τ = {hop}" for hop in (25, 50, 100)},
     "no-barrier": "without the barrier",
     "no-keypoints": "without keypoints: direct control",

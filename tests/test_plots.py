@@ -18,11 +18,10 @@ from tiny_goal import TINY, tiny_arrays, tiny_model
 import zoo
 from proq_agent import GoalDataset, ProQ
 from proq_agent.chance.edges import ChanceEdge
-from proq_agent.proq.difficulty import difficulty
 from zoo.data.tasks import make_task_env
 from zoo.figures.canvas import draw_walls, saved_figure
 from zoo.figures.curves import Curve, mean_and_band
-from zoo.figures.learned_map import LearnedMap, in_plane
+from zoo.figures.learned_map import N_ROUNDS, LearnedMap, in_plane
 from zoo.figures.maps import _draw_chance, draw_comparison, draw_difficulty, draw_map
 from zoo.figures.maze_geometry import MazeGeometry
 from zoo.plots import main
@@ -170,14 +169,21 @@ def test_difficulty_is_drawn_where_the_data_are(tmp_path):
     assert (one.count("<image"), two.count("<image")) == (2, 3)  # the colour bar is one, too
 
 
-def test_difficulty_is_that_of_the_policy_around_its_keypoints():
-    model = tiny_model().learn(40, log_interval=None)
-    learned = LearnedMap(model)
+def test_difficulty_is_that_around_the_agents_keypoints_by_other_states_each_time(monkeypatch):
+    model, seen = tiny_model(), []
     list(model.policy.classifier.parameters())[-1].data.fill_(100.0)
-    few = learned.keypoints[:6]  # as many as there are states: whichever come first, all are looked at
-    goals = th.as_tensor(few)
-    expected = difficulty(model.policy, goals, goals, model.policy.keypoints)
-    np.testing.assert_allclose(learned.difficulty(few), expected.numpy(), rtol=1e-5)
+    learned = LearnedMap(model)
+
+    def measure(policy, points, states, keypoints):
+        seen.append(states)
+        assert policy is model.policy and th.equal(keypoints, policy.keypoints)
+        return points[:, 0] + len(seen)
+
+    monkeypatch.setattr("zoo.figures.learned_map.difficulty", measure)
+    found = learned.difficulty(learned.keypoints)
+    np.testing.assert_allclose(found, learned.keypoints[:, 0] + (N_ROUNDS + 1) / 2, rtol=1e-5)
+    assert not th.equal(seen[0], seen[1])
+    assert th.equal(seen[0].sort(dim=0).values, seen[1].sort(dim=0).values)
 
 
 def test_coverage_of_a_file(tmp_path):

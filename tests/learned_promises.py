@@ -27,7 +27,8 @@ WORLDS = (
     "a band that resets, with a detour",
     "a trap, with a detour",
     "a trap, without",
-    "ice, as many slides as can be told",
+    "ice, many slides",
+    "a reset in twenty steps, everywhere",
 )
 
 

@@ -54,8 +54,11 @@ CASES = {
     "a trap, without": Case(Square(band(4.0, SIDE + 1.0, 0.1), landing_at(ELSEWHERE)), 0.9**16, (70, 100)),
     "a band that is not worth the detour": Case(Square(band(1.0, 18.0, 0.03), landing_at(START)), 1.0, (65, 90)),
     "ice, few slides": Case(Square(everywhere(0.05), slide), 1.0, (30, 70)),
-    "ice, as many slides as can be told": Case(Square(everywhere(0.09), slide), 1.0, (20, 60)),
     "ice, many slides": Case(Square(everywhere(0.1), slide), 1.0, (20, 60)),
+    "ice, every fifth step a slide": Case(Square(everywhere(0.2), slide), 1.0, (20, 60)),
+    "a reset in twenty steps, everywhere": Case(
+        Square(everywhere(0.05), landing_at(START)), 1.0, (75, 115), (10.0, 10.0)
+    ),
     "a slow portal that one must take": Case(
         Square(disc(1.5, 0.3), landing_at(ELSEWHERE)), 1.0, (30, 60), tuple(ELSEWHERE + 2.0)
     ),
@@ -82,6 +85,21 @@ def test_promises_are_kept_and_chance_is_never_worse_than_ignored(name: str) -> 
     assert knew.success.mean() >= ignored.success.mean() - error
     low, high = case.steps
     assert low < knew.steps[knew.success].mean() < high
+
+
+@pytest.mark.parametrize("name", ["ice, many slides", "a reset in twenty steps, everywhere"])
+def test_what_happens_often_is_told_from_steps(name: str) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        data = CASES[name].world.walks(60_000)
+        edges = separate_chance(data, seed=0).edges
+    rate = CASES[name].world.rate(np.zeros((1, 2))).item()
+    goals = data.achieved_goals.numpy()
+    assert sum(edge.rate * edge.contains(goals) for edge in edges).mean() == pytest.approx(rate, rel=0.15)
+    assert not any(edge.is_portal for edge in edges)
+    if name.startswith("a reset"):  # the promise is of time, too: three times as long as without resets
+        plan = navigator(edges).plan(np.array(START), np.array(CASES[name].goal))
+        assert plan.cost == pytest.approx((0.95**-32 - 1.0) / 0.05, rel=0.4)
 
 
 def test_a_hazard_does_not_make_long_hops_trusted() -> None:

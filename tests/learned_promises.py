@@ -11,6 +11,8 @@ Prints a row a world, success in percent for sampled / deterministic actions.
 from __future__ import annotations
 
 import argparse
+import contextlib
+import sys
 import warnings
 
 import numpy as np
@@ -70,7 +72,8 @@ def main() -> None:
         for stochastic in ("plan", "ignore"):
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # of shares above one percent
-                model = learned(case, stochastic, args.updates)
+                with contextlib.redirect_stdout(sys.stderr):
+                    model = learned(case, stochastic, args.updates)
             if stochastic == "plan":
                 promised = model.plan(np.array(START), np.array(case.goal)).probability
             both = (100 * success(case, model, args.episodes, deterministic) for deterministic in (False, True))

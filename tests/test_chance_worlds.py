@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
-from chance_worlds import ELSEWHERE, SIDE, STEP, Square, landing_at, navigator, play
+from chance_worlds import ELSEWHERE, SIDE, STEP, Landing, Square, landing_at, navigator, play
 
 from proq_agent.chance.separation import separate_chance
 
@@ -69,7 +69,10 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("name", CASES)
+SLOW = ("ice, every fifth step a slide",)
+
+
+@pytest.mark.parametrize("name", [pytest.param(name, marks=pytest.mark.slow if name in SLOW else ()) for name in CASES])
 def test_promises_are_kept_and_chance_is_never_worse_than_ignored(name: str) -> None:
     case, episodes, limit = CASES[name], 100, 600
     with warnings.catch_warnings():
@@ -87,19 +90,18 @@ def test_promises_are_kept_and_chance_is_never_worse_than_ignored(name: str) -> 
     assert low < knew.steps[knew.success].mean() < high
 
 
-@pytest.mark.parametrize("name", ["ice, many slides", "a reset in twenty steps, everywhere"])
-def test_what_happens_often_is_told_from_steps(name: str) -> None:
+@pytest.mark.parametrize(("rate", "landing"), [(0.1, slide), (0.05, landing_at(START)), (0.1, landing_at(START))])
+def test_what_happens_often_is_known_with_its_rate(rate: float, landing: Landing) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        data = CASES[name].world.walks(60_000)
+        data = Square(everywhere(rate), landing).walks(60_000)
         edges = separate_chance(data, seed=0).edges
-    rate = CASES[name].world.rate(np.zeros((1, 2))).item()
     goals = data.achieved_goals.numpy()
-    assert sum(edge.rate * edge.contains(goals) for edge in edges).mean() == pytest.approx(rate, rel=0.15)
-    assert not any(edge.is_portal for edge in edges)
-    if name.startswith("a reset"):  # the promise is of time, too: three times as long as without resets
-        plan = navigator(edges).plan(np.array(START), np.array(CASES[name].goal))
-        assert plan.cost == pytest.approx((0.95**-32 - 1.0) / 0.05, rel=0.4)
+    assert sum(edge.rate * edge.contains(goals) for edge in edges).mean() == pytest.approx(rate, rel=0.1)
+    assert not any(edge.is_portal for edge in edges)  # of many places some look so by luck
+    if rate == 0.05:
+        plan = navigator(edges).plan(np.array(START), np.array([10.0, 10.0]))
+        assert plan.cost == pytest.approx(((1.0 - rate) ** -32 - 1.0) / rate, rel=0.4)  # all the tries it takes
 
 
 def test_a_hazard_does_not_make_long_hops_trusted() -> None:

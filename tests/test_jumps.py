@@ -124,7 +124,7 @@ def anywhere(at: np.ndarray, actions: np.ndarray, rng: np.random.Generator) -> n
 )
 def test_jumps_are_found_however_often_steps_are_jumps(rate: float, landing: Landing) -> None:
     """To one place they lead by all distances from a step on; far ones are jumps."""
-    data = Square(lambda at: np.full(len(at), rate), landing).walks(20_000)
+    data = Square(lambda at: np.full(len(at), rate), landing).walks(60_000)
     places = data.achieved_goals.numpy()
     rows = data.transition_rows
     far = np.abs(places[rows + 1] - places[rows]).max(axis=1) / STEP

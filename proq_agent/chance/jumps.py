@@ -26,7 +26,7 @@ MAX_BETWEEN = 0.1  # changes of t to 2t for each one above 2t, if there is a gap
 MAX_BETWEEN_ALONE = 0.4  # in a single coordinate, where jumps in all directions have components of all sizes
 MIN_SAME, MIN_SAMPLE = 0.1, 50  # share of the pairs of jumps that end in the same place, if places are few; of so many
 FEWER = 3.0  # and that is so many times the share that begins in the same place
-LASTING, IDLE = 1.2, 1000.0  # ordinary steps last if large changes are this many times as large; of noise, if more
+LASTING, IDLE = 2.0, 1000.0  # ordinary steps last if large changes are this many times as large; of noise, if more
 AT_ENDS, END = 0.9, 0.1  # a switch spends this share of the time within this part of its range from either end
 WRAPPING = 0.9  # of the jumps of a coordinate that wraps, this share leads from one end of its range to the other
 

@@ -54,6 +54,7 @@ CASES = {
     "a trap, without": Case(Square(band(4.0, SIDE + 1.0, 0.1), landing_at(ELSEWHERE)), 0.9**16, (70, 100)),
     "a band that is not worth the detour": Case(Square(band(1.0, 18.0, 0.03), landing_at(START)), 1.0, (65, 90)),
     "ice, few slides": Case(Square(everywhere(0.05), slide), 1.0, (30, 70)),
+    "ice, some slides": Case(Square(everywhere(0.09), slide), 1.0, (20, 60)),
     "ice, many slides": Case(Square(everywhere(0.1), slide), 1.0, (20, 60)),
     "ice, every fifth step a slide": Case(Square(everywhere(0.2), slide), 1.0, (20, 60)),
     "a reset in twenty steps, everywhere": Case(

@@ -11,6 +11,8 @@ Prints a row a world, success in percent for sampled / deterministic actions.
 from __future__ import annotations
 
 import argparse
+import contextlib
+import sys
 import warnings
 
 import numpy as np
@@ -27,7 +29,7 @@ WORLDS = (
     "a band that resets, with a detour",
     "a trap, with a detour",
     "a trap, without",
-    "ice, as many slides as can be told",
+    "ice, some slides",
 )
 
 
@@ -58,7 +60,7 @@ def success(case: Case, model: ProQ, episodes: int, deterministic: bool) -> floa
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--worlds", nargs="+", choices=WORLDS, default=WORLDS, metavar="NAME", help="default: all")
+    parser.add_argument("--worlds", nargs="+", choices=CASES, default=WORLDS, metavar="NAME", help="default: five")
     parser.add_argument("--updates", type=int, default=1500)
     parser.add_argument("--episodes", type=int, default=100)
     args = parser.parse_args()
@@ -69,7 +71,8 @@ def main() -> None:
         for stochastic in ("plan", "ignore"):
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # of shares above one percent
-                model = learned(case, stochastic, args.updates)
+                with contextlib.redirect_stdout(sys.stderr):
+                    model = learned(case, stochastic, args.updates)
             if stochastic == "plan":
                 promised = model.plan(np.array(START), np.array(case.goal)).probability
             both = (100 * success(case, model, args.episodes, deterministic) for deterministic in (False, True))

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
-from chance_worlds import ELSEWHERE, SIDE, STEP, Square, landing_at, navigator, play
+from chance_worlds import ELSEWHERE, SIDE, STEP, Landing, Square, landing_at, navigator, play
 
 from proq_agent.chance.separation import separate_chance
 
@@ -54,8 +54,12 @@ CASES = {
     "a trap, without": Case(Square(band(4.0, SIDE + 1.0, 0.1), landing_at(ELSEWHERE)), 0.9**16, (70, 100)),
     "a band that is not worth the detour": Case(Square(band(1.0, 18.0, 0.03), landing_at(START)), 1.0, (65, 90)),
     "ice, few slides": Case(Square(everywhere(0.05), slide), 1.0, (30, 70)),
-    "ice, as many slides as can be told": Case(Square(everywhere(0.09), slide), 1.0, (20, 60)),
+    "ice, some slides": Case(Square(everywhere(0.09), slide), 1.0, (20, 60)),
     "ice, many slides": Case(Square(everywhere(0.1), slide), 1.0, (20, 60)),
+    "ice, every fifth step a slide": Case(Square(everywhere(0.2), slide), 1.0, (20, 60)),
+    "a reset in twenty steps, everywhere": Case(
+        Square(everywhere(0.05), landing_at(START)), 1.0, (75, 115), (10.0, 10.0)
+    ),
     "a slow portal that one must take": Case(
         Square(disc(1.5, 0.3), landing_at(ELSEWHERE)), 1.0, (30, 60), tuple(ELSEWHERE + 2.0)
     ),
@@ -66,7 +70,10 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("name", CASES)
+SLOW = ("ice, every fifth step a slide",)
+
+
+@pytest.mark.parametrize("name", [pytest.param(name, marks=pytest.mark.slow if name in SLOW else ()) for name in CASES])
 def test_promises_are_kept_and_chance_is_never_worse_than_ignored(name: str) -> None:
     case, episodes, limit = CASES[name], 100, 600
     with warnings.catch_warnings():
@@ -82,6 +89,20 @@ def test_promises_are_kept_and_chance_is_never_worse_than_ignored(name: str) -> 
     assert knew.success.mean() >= ignored.success.mean() - error
     low, high = case.steps
     assert low < knew.steps[knew.success].mean() < high
+
+
+@pytest.mark.parametrize(("rate", "landing"), [(0.1, slide), (0.05, landing_at(START)), (0.1, landing_at(START))])
+def test_what_happens_often_is_known_with_its_rate(rate: float, landing: Landing) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        data = Square(everywhere(rate), landing).walks(60_000)
+        edges = separate_chance(data, seed=0).edges
+    goals = data.achieved_goals.numpy()
+    assert sum(edge.rate * edge.contains(goals) for edge in edges).mean() == pytest.approx(rate, rel=0.1)
+    assert not any(edge.is_portal for edge in edges)  # of many places some look so by luck
+    if rate == 0.05:
+        plan = navigator(edges).plan(np.array(START), np.array([10.0, 10.0]))
+        assert plan.cost == pytest.approx(((1.0 - rate) ** -32 - 1.0) / rate, rel=0.4)  # all the tries it takes
 
 
 def test_a_hazard_does_not_make_long_hops_trusted() -> None:

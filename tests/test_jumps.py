@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from chance_worlds import SIDE, STEP, Landing, Square, landing_at
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -106,3 +107,44 @@ def test_a_portal_between_opposite_walls_is_no_seam(other: list[float]) -> None:
 def test_bad_input_is_named() -> None:
     with pytest.raises(ValueError, match=r"goals \(20, 2\) and next_goals \(20, 1\)"):
         find_jumps(np.zeros((20, 2)), np.zeros((20, 1)))
+
+
+def anywhere(at: np.ndarray, actions: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    return rng.uniform(0.0, SIDE, at.shape)
+
+
+@pytest.mark.parametrize(
+    ("rate", "landing"),
+    [
+        (0.05, anywhere),
+        (0.1, anywhere),
+        (0.25, anywhere),
+        *((rate, landing_at((2.0, 10.0))) for rate in (0.01, 0.05, 0.1)),
+    ],
+)
+def test_jumps_are_found_however_often_steps_are_jumps(rate: float, landing: Landing) -> None:
+    """To one place they lead by all distances from a step on; far ones are jumps."""
+    data = Square(lambda at: np.full(len(at), rate), landing).walks(60_000)
+    places = data.achieved_goals.numpy()
+    rows = data.transition_rows
+    far = np.abs(places[rows + 1] - places[rows]).max(axis=1) / STEP
+    found = np.isin(np.arange(len(rows)), find_jumps(places[rows], places[rows + 1]).rows)
+    assert found[far > 5.0].all() and not found[far < 1.01].any()
+
+
+def test_what_comes_to_a_stop_does_not_jump() -> None:
+    """Speeds of all sizes end at zero, wherever that happens."""
+    rng = np.random.default_rng(8)
+    places = rng.uniform(-1.5, 1.5, (20_000, 3))
+    after = places + rng.uniform(-0.1, 0.1, places.shape)
+    stops = rng.random(20_000) < 0.05
+    after[stops, 2] = 0.0
+    assert not len(find_jumps(places, after).rows)
+
+
+@pytest.mark.parametrize("every", [2, 4, 9])
+def test_a_slow_sensor_does_not_jump(every: int) -> None:
+    rng = np.random.default_rng(9)
+    seen = np.repeat(np.cumsum(rng.uniform(-0.1, 0.1, (20_001, 2)), axis=0)[::every], every, axis=0)
+    seen = seen + rng.normal(scale=1e-6, size=seen.shape)
+    assert not len(find_jumps(seen[:-1], seen[1:]).rows)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pytest
 from chance_worlds import SIDE, STEP, Square, landing_at
 
-from proq_agent import GoalDataset
+from proq_agent import GoalDataset, ProQ
 from proq_agent.chance.separation import separate_chance
 
 
@@ -54,3 +55,18 @@ def test_jumps_are_looked_for_in_goal_space() -> None:
     observations = np.hstack([data.observations.numpy(), hidden])  # it jumps as well, but is no part of goals
     wider = GoalDataset(observations, data.actions.numpy(), ends, data.observations.numpy())
     np.testing.assert_array_equal(separate_chance(wider, seed=0).rows, separate_chance(data, seed=0).rows)
+
+
+@pytest.mark.parametrize("rate", [0.0, 0.005])
+def test_an_agent_always_says_so_once(rate: float, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """Also if nothing else is told and nothing was found; who loads it or goes on with it was told already."""
+    data = resets(rate).walks(5_000)
+    small = {"batch_size": 8, "policy_kwargs": {"hidden_sizes": [8]}, "keypoints": {"n": 5}, "device": "cpu"}
+    agent = ProQ(dataset=data, seed=0, **small)
+    (told,) = capsys.readouterr().out.splitlines()
+    found, rest = told.split(" of ", 1)
+    assert (int(found) > 0) == (rate > 0.0) and "decided by chance" in rest
+    agent.learn(1, log_interval=None).save(tmp_path / "agent.zip")
+    again = ProQ.load(tmp_path / "agent.zip", device="cpu")
+    again.set_dataset(data)
+    assert again.dataset.n_trajectories == agent.dataset.n_trajectories and capsys.readouterr().out == ""

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from scipy.cluster.hierarchy import fcluster, linkage
 from scipy.cluster.vq import kmeans2
 from scipy.spatial import cKDTree
+from scipy.special import bdtrc
 
 from proq_agent.chance.edges import MAX_PLACES, ChanceEdge, in_region
 
@@ -23,6 +24,7 @@ GROWTH = 1.25  # of the size of exits that are too many
 N_BOXES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48)  # that are tried to cover what is no portal
 LIKELIHOOD_STEPS = 50
 UNSURE = 3.0  # jumps that would have been expected where a region surely ends: none is seen by luck in 5 % of cases
+MAX_LUCKY = 0.1  # portals that would be expected if there were none
 MAX_VISITS = 20_000  # looked at to find regions; their rates are of all
 
 
@@ -32,6 +34,7 @@ def cluster_chance(
     visits: NDArray[np.floating],
     *,
     step: NDArray[np.float64] | None = None,
+    least: NDArray[np.floating] | float = 0.0,
     closeness: float = 0.25,
     min_count: int = 5,
     max_nodes: int = MAX_PLACES,
@@ -49,6 +52,7 @@ def cluster_chance(
     :param exits: Where it ended, ``[n, goal_dim]``.
     :param visits: Where every transition of the data began, jump or not, ``[T, goal_dim]``.
     :param step: How far a step of the data leads in each coordinate, ``[goal_dim]``.
+    :param least: What a jump exceeds in one of the coordinates, ``[goal_dim]``; nearer to an exit none can be told.
     :param closeness: Size of a place relative to a jump.
     :param min_count: Fewest jumps that make an entrance or an exit.
     :param max_nodes: Most entrances and exits in all.
@@ -81,7 +85,7 @@ def cluster_chance(
     if not regions:
         return []
     rates, _ = _rates(regions, entrances, visits)
-    labels = places.labels(exit_size)
+    labels, seen = places.labels(exit_size), _some(visits)
     edges = []
     for region, rate in zip(regions, rates, strict=True):
         targets, counts = np.unique(labels[region.jumps], return_counts=True)
@@ -91,11 +95,12 @@ def cluster_chance(
         # Of all jumps to a place, so that regions which lead to the same places agree about them.
         centres = np.stack([exits[labels == targets[i]].mean(axis=0) for i in kept])
         count = int(counts[kept].sum())
-        edges.append(
-            ChanceEdge(
-                region.centre, region.radius, centres, counts[kept] / count, count, float(rate), region.axes, step
-            )
-        )
+        odds = counts[kept] / count
+        inside = seen[in_region(*region[:3], seen)]
+        if len(inside):
+            told = (np.abs(inside[:, None] - centres) > least).any(axis=2).mean(axis=0) @ odds
+            rate /= max(told, rate)
+        edges.append(ChanceEdge(region.centre, region.radius, centres, odds, count, float(rate), region.axes, step))
     return sorted(edges, key=lambda edge: -edge.count)
 
 
@@ -117,19 +122,21 @@ def _regions(
     """Portals of the given size, and boxes around the jumps from elsewhere."""
     labels = _Places(entrances).labels(size)
     portals: list[_Region] = []
-    scattered = np.ones(len(entrances), dtype=bool)
     for label in np.unique(labels):
         rows = np.flatnonzero(labels == label)
         if len(rows) >= min_count and len(portals) < max_regions:
             portal = _portal(entrances, rows)
             if _rates([portal], entrances, visits)[0][0] >= 0.5:
                 portals.append(portal)
-                scattered[rows] = False
+    portals = _unlike_the_rest(portals, len(np.unique(labels)), entrances, visits)
+    scattered = np.ones(len(entrances), dtype=bool)
+    for portal in portals:
+        scattered[portal.jumps] = False
     rows = np.flatnonzero(scattered)
     if len(rows) < min_count:
         return portals
     best, highest = [], -np.inf
-    seen = visits[:: len(visits) // MAX_VISITS + 1]
+    seen = _some(visits)
     for n in N_BOXES:
         if n > min(len(rows) // min_count, max_regions - len(portals)):
             break
@@ -148,6 +155,22 @@ def _regions(
             break
         best, highest = boxes, likelihood
     return portals + best
+
+
+def _some(visits: NDArray[np.floating]) -> NDArray[np.floating]:
+    return visits[:: len(visits) // MAX_VISITS + 1]
+
+
+def _unlike_the_rest(
+    portals: list[_Region], n_places: int, entrances: NDArray[np.floating], visits: NDArray[np.floating]
+) -> list[_Region]:
+    """Without those that jump no oftener than some of so many places do by luck, at the rate of the world outside."""
+    within = [[np.count_nonzero(in_region(*portal[:3], of)) for of in (entrances, visits)] for portal in portals]
+    jumps, steps = np.array(within, dtype=int).reshape(-1, 2).T
+    others = len(entrances) - sum(len(portal.jumps) for portal in portals)
+    rest = np.clip(others / max(len(visits) - steps.sum(), 1), 0.0, 1.0)
+    lucky = n_places * bdtrc(jumps - 1, np.maximum(steps, jumps), rest)
+    return [portal for portal, expected in zip(portals, lucky, strict=True) if expected < MAX_LUCKY]
 
 
 def _portal(entrances: NDArray[np.float64], rows: NDArray[np.intp]) -> _Region:

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from scipy.spatial import cKDTree
 from scipy.special import expit
 
-from proq_agent.chance.jumps import Jumps, ordinary_step, periods, unwrapped_change
+from proq_agent.chance.jumps import Jumps, ordinary_step, periods, successive, unwrapped_change
 
 N_NEIGHBOURS = 8  # most similar transitions that are asked about a jump
 N_POOLED = 256  # nearby jumps whose answers are averaged: a single answer is unreliable, above all where a region ends
@@ -47,7 +47,8 @@ class Places(NamedTuple):
     def of(cls, observations: NDArray[np.floating], next_observations: NDArray[np.floating]) -> Places:
         """Measure as these transitions ask for."""
         wraps = periods(observations, next_observations)
-        return cls(wraps, ordinary_step(unwrapped_change(observations, next_observations, wraps)))
+        change = unwrapped_change(observations, next_observations, wraps)
+        return cls(wraps, ordinary_step(change, successive(observations, next_observations)))
 
     def __call__(self, observations: NDArray[np.floating]) -> NDArray[np.floating]:
         straight, round_ = (self.steps > 0) & np.isinf(self.wraps), (self.steps > 0) & np.isfinite(self.wraps)

@@ -2,8 +2,11 @@
 
 Jumps are looked for in goal space, coordinate by coordinate in units of its ordinary step, so that units do not matter.
 Two things must hold of them. They are larger than an exponential tail through the ordinary steps would ever reach, and
-there is a gap: hardly any change is of a size between the ordinary ones and theirs. Noise with a heavy tail, an object
-that topples now and then or a joint that is nearly constant have no gap, and are no jumps.
+either there is a gap, hardly any change is of a size between the ordinary ones and theirs, or they lead to few places
+from many, as resets do that strike so often that they come from all distances. Noise with a heavy tail, an object that
+topples now and then or a joint that is nearly constant do neither, and are no jumps.
+
+Ordinary steps last. Where more than a tenth of all changes are large but each comes alone, as on ice, these are none.
 
 A coordinate that switches between two values has no ordinary step, and says nothing about places. A coordinate that
 wraps (an angle) is followed across the seam.
@@ -21,6 +24,9 @@ FALSE_JUMPS = 0.01  # ordinary steps expected above the jump threshold, in the w
 MIN_EXCESS = 1.0  # a jump exceeds an ordinary step by at least another one
 MAX_BETWEEN = 0.1  # changes of t to 2t for each one above 2t, if there is a gap at t; a tail x^-2 has 3, x^-1 has 1
 MAX_BETWEEN_ALONE = 0.4  # in a single coordinate, where jumps in all directions have components of all sizes
+MIN_SAME, MIN_SAMPLE = 0.1, 50  # share of the pairs of jumps that end in the same place, if places are few; of so many
+FEWER = 3.0  # and that is so many times the share that begins in the same place
+LASTING, IDLE = 2.0, 1000.0  # ordinary steps last if large changes are this many times as large; of noise, if more
 AT_ENDS, END = 0.9, 0.1  # a switch spends this share of the time within this part of its range from either end
 WRAPPING = 0.9  # of the jumps of a coordinate that wraps, this share leads from one end of its range to the other
 
@@ -77,13 +83,15 @@ def find_jumps(goals: NDArray[np.floating], next_goals: NDArray[np.floating]) ->
         return Jumps(none, none, next_goals - goals, JumpRule(none, np.empty(0), np.empty(0), np.inf))
     wraps = periods(goals, next_goals)
     change = unwrapped_change(goals, next_goals, wraps)
-    step = ordinary_step(change)
+    follows = successive(goals, next_goals)
+    step = ordinary_step(change, follows)
     telling = np.flatnonzero((step > 0) & ~_is_switch(goals))
-    change = change[:, telling] / step[telling]
-    has_gap = [_gap(size, MAX_BETWEEN_ALONE) < np.inf or size.max() <= _tail_end(size) for size in np.abs(change).T]
-    telling, change = telling[has_gap], change[:, has_gap]
+    change, ends = change[:, telling] / step[telling], next_goals[:, telling] / step[telling]
+    alone = [_threshold(change, ends, follows, MAX_BETWEEN_ALONE, slice(k, k + 1)) for k in range(len(telling))]
+    apart = np.isfinite(alone)
+    telling, change, ends = telling[apart], change[:, apart], ends[:, apart]
+    threshold = _threshold(change, ends, follows, MAX_BETWEEN) if len(telling) else np.inf
     size = np.abs(change).max(axis=1, initial=0.0)
-    threshold = max(_tail_end(size), _gap(size, MAX_BETWEEN)) if len(telling) else np.inf
     rows = np.flatnonzero(size > threshold)
     coordinates = telling[np.abs(change[rows]).argmax(axis=1)] if len(rows) else rows
     return Jumps(rows, coordinates, change, JumpRule(telling, step[telling], wraps[telling], threshold))
@@ -96,11 +104,12 @@ def periods(points: NDArray[np.floating], next_points: NDArray[np.floating]) -> 
     :return: ``[dim]`` the range of each coordinate that wraps, inf for the others.
     """
     periods = np.full(points.shape[1], np.inf)
+    follows = successive(points, next_points)
     for k, change in enumerate((next_points - points).T):
         if not change.any():
             continue
         size = np.abs(change)
-        end, period = _tail_end(size), np.ptp(points[:, k])
+        end, period = _tail_end(size, follows), np.ptp(points[:, k])
         across = period - size < end
         # Both ways: a portal may lead from one wall to the other, but hardly another one back.
         fewest = min(np.count_nonzero(across & (change > 0)), np.count_nonzero(across & (change < 0)))
@@ -118,11 +127,29 @@ def unwrapped_change(
     return np.where(turns == 0, change, change - turns * np.where(np.isfinite(periods), periods, 0.0))
 
 
-def ordinary_step(change: NDArray[np.floating]) -> NDArray[np.floating]:
-    """The 90th percentile of the absolute change in each dimension, or its mean where most changes are zero."""
-    size = np.abs(change)
-    step = np.quantile(size, 0.9, axis=0)
-    return np.where(step > 0, step, size.mean(axis=0))
+def successive(points: NDArray[np.floating], next_points: NDArray[np.floating]) -> NDArray[np.bool_]:
+    """``[T - 1]`` whether the next row goes on where a transition ends."""
+    return (next_points[:-1] == points[1:]).all(axis=1)
+
+
+def ordinary_step(change: NDArray[np.floating], follows: NDArray[np.bool_] | None = None) -> NDArray[np.floating]:
+    """
+    :param change: ``[T, dim]``
+    :param follows: as :func:`successive` tells; by default rows are in no order.
+    :return: ``[dim]`` the 90th percentile of the absolute change, of the lasting one if large ones come alone, or its
+        mean where most changes are zero.
+    """
+    return np.array([_ordinary(size, follows)[1] for size in np.abs(change).T])
+
+
+def _ordinary(size: NDArray[np.floating], follows: NDArray[np.bool_] | None) -> tuple[float, float]:
+    """The median and the 90th percentile, or else the mean, of ordinary steps."""
+    median, large = np.quantile(size, [0.5, 0.9])
+    if follows is not None and 2 * np.count_nonzero(follows) > len(size):
+        lasting = np.quantile(np.minimum(size[:-1], size[1:])[follows], [0.5, 0.9])
+        if LASTING * lasting[1] < large < IDLE * lasting[1]:
+            median, large = lasting
+    return float(median), float(large if large > 0 else size.mean())
 
 
 def _is_switch(points: NDArray[np.floating]) -> NDArray[np.bool_]:
@@ -132,22 +159,54 @@ def _is_switch(points: NDArray[np.floating]) -> NDArray[np.bool_]:
     return ((points <= low + end) | (points >= high - end)).mean(axis=0) >= AT_ENDS
 
 
-def _tail_end(size: NDArray[np.floating]) -> float:
+def _threshold(
+    change: NDArray[np.floating],
+    ends: NDArray[np.floating],
+    follows: NDArray[np.bool_],
+    max_between: float,
+    of: slice = slice(None),
+) -> float:
+    """What jumps exceed in one of some coordinates, in ordinary steps; inf if other changes are as large."""
+    size = np.abs(change[:, of]).max(axis=1)
+    end = _tail_end(size, follows)
+    if size.max() <= end:
+        return end
+    gap = _gap(size, follows, max_between)
+    return end if np.isinf(gap) and _lead_to_few_places(change, ends, size > 2 * end) else max(end, gap)
+
+
+def _tail_end(size: NDArray[np.floating], follows: NDArray[np.bool_] | None) -> float:
     """The size above which an exponential tail through the median and the 90th percentile holds no step."""
-    median, large = np.quantile(size, [0.5, 0.9])
-    large = large if large > 0 else size.mean()
+    median, large = _ordinary(size, follows)
     tail = (large - median) / np.log(5) * np.log(0.1 * len(size) / FALSE_JUMPS)
     # Bounded steps (speed limits, grids) have no tail, yet a contact may push a little beyond them.
     return float(large + max(tail, MIN_EXCESS * large))
 
 
-def _gap(size: NDArray[np.floating], max_between: float) -> float:
+def _gap(size: NDArray[np.floating], follows: NDArray[np.bool_], max_between: float) -> float:
     """The smallest size t such that few steps are of t to 2t for those above; inf if there is none."""
     ordered = np.sort(size)
-    t = (1.0 + MIN_EXCESS) * (np.quantile(size, 0.9) or size.mean())
+    t = (1.0 + MIN_EXCESS) * _ordinary(size, follows)[1]
     while 2 * t < ordered[-1]:
         between, above = -np.diff(len(size) - np.searchsorted(ordered, [t, 2 * t, np.inf]))
         if above >= MIN_JUMPS and between <= max_between * above:
             return float(t)
         t *= 2**0.25
     return np.inf
+
+
+def _lead_to_few_places(change: NDArray[np.floating], ends: NDArray[np.floating], jumps: NDArray[np.bool_]) -> bool:
+    """Whether these transitions end at few places, in all coordinates, but begin at many, in those that change most."""
+    if np.count_nonzero(jumps) < MIN_SAMPLE:
+        return False
+    after, before = ends[jumps], (ends - change)[jumps]
+    most = np.unique(np.abs(change[jumps]).argmax(axis=1))
+    same = np.array([_share_of_same(points) for points in after.T])
+    fewer = [same[k] >= FEWER * _share_of_same(before[:, k]) for k in most]
+    return bool((same >= MIN_SAME).all() and all(fewer))
+
+
+def _share_of_same(points: NDArray[np.floating]) -> float:
+    """Of the pairs of points, those within the same step."""
+    _, counts = np.unique(np.floor(points), return_counts=True)
+    return float((counts * (counts - 1)).sum() / (len(points) * (len(points) - 1)))

@@ -53,7 +53,8 @@ def separate_chance(dataset: GoalDataset, seed: int) -> Separation:
         change = (goals[starts + 1] - visits)[~found].astype(np.float64)
         unit = np.maximum(ordinary_step(change), 1e-12)
         step = unit * np.median(np.linalg.norm(change / unit, axis=1))
-        edges = tuple(cluster_chance(goals[rows], goals[rows + 1], visits, step=np.maximum(step, 1e-12)))
+        step, least = np.maximum(step, 1e-12), jumps.rule.least(goals.shape[1])
+        edges = tuple(cluster_chance(goals[rows], goals[rows + 1], visits, step=step, least=least))
     coordinates, counts = np.unique(jumps.coordinates[found[jumps.rows]], return_counts=True)
     if len(sample) < len(dataset):
         judges = find_judges(*transitions, jumps, seed=seed)[0] if len(rows) else None

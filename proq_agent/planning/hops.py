@@ -231,6 +231,10 @@ class HopGraph(ABC):
                 if not reached.any():
                     break
                 target = np.where(reached, onward, target)
+            else:  # in a circle until chance strikes, which need not strike who stands still
+                apart = np.where(from_state <= self.reach, np.inf, from_state)
+                away = self.surest(routes, apart, state_to_goal, penalties, goal_penalties, goal_odds)
+                target = np.where(reached, away.target, target)
         return hops._replace(target=target)
 
     def surest(

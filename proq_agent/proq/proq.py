@@ -18,7 +18,7 @@ from stable_baselines3.common.type_aliases import GymEnv, Schedule
 from proq_agent.chance.edges import ChanceEdge, edges_from_dicts
 from proq_agent.chance.separation import separate_chance
 from proq_agent.common.dataset import HELD_OUT, MAX_HELD_OUT, GoalDataset
-from proq_agent.common.distributed import own_rows
+from proq_agent.common.distributed import is_main, own_rows
 from proq_agent.common.goal_limits import GoalLimits
 from proq_agent.common.goal_sampling import GoalBatch, GoalSampling
 from proq_agent.common.offline import OfflineAlgorithm
@@ -128,7 +128,8 @@ class ProQ(OfflineAlgorithm):
     :param policy_kwargs: sizes of the networks, see :class:`~proq_agent.proq.policies.ProQPolicy`
     :param stats_window_size: as in SB3
     :param tensorboard_log: the log location for tensorboard; ``None`` for no logging
-    :param verbose: 0 for no output, 1 for info messages, 2 for debug messages
+    :param verbose: 0 for no output but one line, on what chance decided in the data; 1 for info messages, 2 for debug
+        messages
     :param seed: of all randomness in this object; no global state is touched
     :param device: ``"auto"`` uses CUDA where there is one
     :param _init_setup_model: whether to build the networks on creation
@@ -287,7 +288,7 @@ class ProQ(OfflineAlgorithm):
         if self.stochastic == "plan":
             apart = separate_chance(dataset, self.seed)
             self.chance_edges = tuple(replace(edge, pace=pace) for edge in apart.edges)
-            if len(apart.rows) or self.verbose:
+            if self.verbose or (self.num_timesteps == 0 and is_main()):  # once; who goes on with an agent was told
                 print(apart.summary)
             dataset = dataset.cut(apart.rows)
         self._complete_settings(dataset)

@@ -15,6 +15,7 @@ pytest.importorskip("onnxruntime")
 
 from proq_agent import GoalDataset, ProQ
 from proq_agent.chance.edges import ChanceEdge
+from proq_agent.planning.hops import Routes
 from zoo.exporting.folder import export_agent, random_observations
 from zoo.exporting.parity import compare
 from zoo.portable.runtime import Runtime
@@ -41,8 +42,13 @@ def agree(agent: ProQ, runtime: Runtime, seen: list[dict[str, np.ndarray]]) -> l
         node, cost, arrived = runtime.next_hop(here, goal)
         assert (node, arrived) == (decision.hops.target[0], decision.hops.arrived[0])
         np.testing.assert_allclose(cost, decision.hops.cost[0], rtol=1e-4)
-        for ours, theirs in zip(runtime.routes(goal)[1], decision.goals.routes, strict=True):
-            np.testing.assert_allclose(ours, theirs[0], rtol=1e-4)
+        _, routes, trusted, landings = runtime.routes(goal)
+        theirs = Routes(*(part[0] for part in decision.goals.routes))
+        for ours, known in ((routes.odds, theirs.odds), (landings[0], theirs.landing_odds), (trusted, theirs.trusted)):
+            np.testing.assert_allclose(ours, known, rtol=1e-4)
+        np.testing.assert_array_equal(routes.successors, theirs.successors)
+        spent = theirs.odds * np.where(theirs.odds > 0, theirs.costs, 0.0)
+        np.testing.assert_allclose(routes.spent, spent, rtol=1e-4)
         action, _ = agent.predict(observation, deterministic=True)
         np.testing.assert_allclose(runtime.act(observation, node), action, atol=1e-5)
         targets.append(node)
@@ -63,36 +69,13 @@ def test_targets_and_plans_are_equal_and_actions_agree(name, tmp_path):
     assert max(lengths) > 3
 
 
-class NothingClosed:
-    """What the documentation tells those to put in its place who port ``runtime.py`` alone."""
-
-    def __init__(self, runtime: Runtime) -> None:
-        self.runtime = runtime
-
-    def hops(self, starts: Any, ends: Any) -> np.ndarray:
-        lengths = self.runtime.distances(starts, ends)
-        return np.stack([lengths, np.zeros_like(lengths)])
-
-    def decide(self, here: np.ndarray, goal: np.ndarray, state: Any) -> tuple[int, Any]:
-        return self.runtime.next_hop(here, goal)[0], None
-
-
-@pytest.mark.parametrize("name", ["giant-stitch", "teleport-stitch"])
-def test_without_closures_it_plans_and_acts_as_well(name, tmp_path):
-    agent = shipped(name)
-    export_agent(agent, tmp_path)
-    runtime = Runtime(tmp_path)
-    runtime.closures = NothingClosed(runtime)
-    agree(agent, runtime, observations(agent, 50))
-
-
 def test_the_page_says_how_many_lines_there_are_to_port():
     folder, page = Path(__file__).parents[1] / "zoo", Path("docs", "pages", "export.md")
     rows = [line for line in (folder / page).read_text().splitlines() if line.startswith("|") and ".py`" in line]
     for source in (folder / "portable").glob("[!_]*.py"):
         lines = source.read_text().splitlines()
         (row,) = [row for row in rows if row.split("|")[2].startswith(f" `{source.name}`")]
-        assert row.split("|")[3].split(",")[0].strip() == str(len(lines)), source.name
+        assert row.split("|")[3].strip() == str(len(lines)) and len(lines) <= 150, source.name
 
 
 def test_boxes_are_blocked_from_the_beginning_or_later_and_opened_again(tmp_path):
@@ -102,14 +85,13 @@ def test_boxes_are_blocked_from_the_beginning_or_later_and_opened_again(tmp_path
     export_agent(agent, tmp_path, [(middle - 4.0, middle + np.array([4.0, np.inf]))])
     runtime = Runtime(tmp_path)
     closed = agree(agent, runtime, seen)
-    handles = []
-    for low, high in ((middle - [8.0, 20.0], middle - [7.9, -20.0]), ([90, 90], [99, 99])):
-        handles.append((agent.planner.block(box=(low, high)), runtime.closures.block(low, high)))
-    more = agree(agent, runtime, seen)
-    assert opened != closed != more
-    for ours, theirs in handles:
-        agent.planner.unblock(ours)
-        runtime.closures.unblock(theirs)
+    more = [(middle - [8.0, 20.0], middle - [7.9, -20.0]), ([90, 90], [99, 99])]
+    handles = [agent.planner.block(box=box) for box in more]
+    runtime.block([*runtime.data["blocked_boxes"], *more])
+    assert opened != closed != agree(agent, runtime, seen)
+    for handle in handles:
+        agent.planner.unblock(handle)
+    runtime.block(runtime.data["blocked_boxes"])
     assert agree(agent, runtime, seen) == closed
 
 
@@ -157,7 +139,7 @@ def test_regions_where_chance_strikes_now_and_then(rates, tmp_path):
     runtime = Runtime(tmp_path)
     targets = agree(agent, runtime, observations(agent, 6))
     assert np.mean(np.array(targets) != [decision.hops.target[0] for decision, _ in plain]) > 0.05
-    runtime.closures.block(middle - 1.0, middle + 1.0)  # nobody may wait in there, either
+    runtime.block([(middle - 1.0, middle + 1.0)])  # nobody may wait in there, either
     agent.planner.block(box=(middle - 1.0, middle + 1.0))
     agree(agent, runtime, observations(agent, 5))
 
@@ -179,7 +161,7 @@ def test_whatever_the_agent_is_made_of(tiny, policy, planning, tmp_path):
     runtime = Runtime(tmp_path)
     middle = np.median(agent.planner.points, axis=0)
     agent.planner.block(box=(middle - 0.5, middle + 0.5))
-    runtime.closures.block(middle - 0.5, middle + 0.5)
+    runtime.block([(middle - 0.5, middle + 0.5)])
     agree(agent, runtime, observations(agent, 5))
 
 

@@ -10,16 +10,16 @@ from typing import Any
 
 import numpy as np
 
+from proq_agent.chance.hazards import STRAYING, Hazards
 from proq_agent.common.files import write_text
 from proq_agent.common.settings import to_dict
 from proq_agent.common.spaces import GOAL_KEYS
 from proq_agent.planning.closures import Box
-from proq_agent.planning.planner import DENSE_NODES, Planner
+from proq_agent.planning.planner import DENSE_NODES
 from zoo.exporting.onnx_files import check_packages, write_networks
 from zoo.figures.learned_map import has_map
-from zoo.portable.closures import shortest
 
-FORMAT = 1
+FORMAT = 2
 N_EXAMPLES = 100
 
 
@@ -80,6 +80,7 @@ def describe(agent: Any) -> dict[str, Any]:
 def describe_map(agent: Any) -> dict[str, Any]:
     """Distance, keypoints, graph and chance; null stands for infinity."""
     policy, planner, graph = agent.policy, agent.planner, agent.planner.graph
+    nodes = planner.snapshot.chance.nodes
     return {
         "quasimetric": {
             "size": policy.embedder.output.out_features,
@@ -93,37 +94,32 @@ def describe_map(agent: Any) -> dict[str, Any]:
             "n_keypoints": policy.n_keypoints,
             "points": _plain(planner.points),
             "barred": planner.snapshot.closures.barred.tolist(),
-            "closed": planner.blocked.tolist(),
-            "open": (~(planner.blocked | graph.terminals)).tolist(),
             "trusted_hop": graph.trusted_hop,
-            "longest_way": graph.longest_way,
-            "miss": graph.cost_of_a_miss,
             "distances": _plain(planner.distances),
-            **_describe_ways(planner.weights, planner.distances <= graph.trusted_hop),
+            "costs": _plain(planner.costs),
         },
-        **_describe_chance(planner),
+        "chance": {
+            "entrances": nodes.entrances.tolist(),
+            "waits": np.broadcast_to(nodes.waits, len(nodes.entrances)).tolist(),
+            "outcomes": nodes.outcomes.tolist(),
+        },
+        "hazards": _describe_hazards(nodes.hazards),
     }
 
 
-def _describe_ways(weights: np.ndarray, trusted: np.ndarray) -> dict[str, Any]:
-    """The shortest ways between nodes."""
-    costs, onward, trusted = shortest(weights, trusted)
-    return {"costs": _plain(costs), "onward": onward.tolist(), "trusted": trusted.tolist()}
-
-
-def _describe_chance(planner: Planner) -> dict[str, Any]:
-    nodes, trusted = planner.snapshot.chance.nodes, planner.distances <= planner.graph.trusted_hop
-    ways = _describe_ways(np.where(trusted, planner.weights, np.inf), trusted) if len(nodes.entrances) else {}
-    names = "numbers", "rates", "centres", "axes", "wider_axes", "steps"
-    chance = {
-        "entrances": nodes.entrances.tolist(),
-        "waits": np.broadcast_to(nodes.waits, len(nodes.entrances)).tolist(),
-        "outcomes": nodes.outcomes.tolist(),
-    }
-    return {
-        "chance": chance | ways,
-        "hazards": {name: _plain(np.asarray(getattr(nodes.hazards, name))) for name in names},
-    }
+def _describe_hazards(hazards: Hazards) -> list[dict[str, Any]]:
+    """Boxes in which chance strikes: the region itself, and one around it for the steps that stray into it."""
+    return [
+        {
+            "entrance": number.item(),
+            "rate": -share * np.log1p(-hazards.rates[i]).item(),
+            "centre": hazards.centres[i].tolist(),
+            "axes": axes[i].tolist(),
+            "step": _plain(hazards.steps[i]),
+        }
+        for i, number in enumerate(hazards.numbers)
+        for share, axes in ((1.0 - STRAYING, hazards.axes), (STRAYING, hazards.wider_axes))
+    ]
 
 
 def random_observations(agent: Any, n: int, seed: int) -> dict[str, np.ndarray]:

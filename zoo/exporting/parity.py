@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import statistics
 import time
 from collections.abc import Callable
@@ -13,7 +12,8 @@ import numpy as np
 
 from zoo.exporting.folder import random_observations, targets
 from zoo.figures.learned_map import has_map
-from zoo.portable.runtime import Runtime, act, load
+from zoo.portable.networks import Networks
+from zoo.portable.runtime import Runtime
 
 Predict = Callable[[dict[str, np.ndarray]], Any]
 
@@ -48,7 +48,7 @@ def compare(agent: Any, folder: Path, n: int = 1000, seed: int = 0) -> Parity:
         elsewhere = ((places[nodes] - places[wanted]) != 0.0).any(axis=1)  # NaN: one of them is the goal
         other_targets = int(np.count_nonzero((nodes != wanted) & elsewhere))
     else:
-        actions = [*map(functools.partial(act, load(folder)), seen)]
+        actions = [*map(Networks(folder).head, seen)]
     return Parity(n, other_targets, float(np.abs(np.array(actions) - expected).max()))
 
 
@@ -62,7 +62,7 @@ def latencies(agent: Any, folder: Path, n: int = 100) -> dict[str, tuple[float, 
     :param n: number of steps
     """
     batch = random_observations(agent, n, seed=2)
-    exported: Predict = Runtime(folder).predict if has_map(agent) else functools.partial(act, load(folder))
+    exported: Predict = Runtime(folder).predict if has_map(agent) else Networks(folder).head
 
     def predict(observation: dict[str, np.ndarray]) -> Any:
         return agent.predict(observation, deterministic=True)

@@ -4,65 +4,60 @@ Plans and acts as an exported ProQ agent does, with NumPy and ONNX Runtime alone
 ``python runtime.py`` replays the examples of the agent.json beside it. In a program::
 
     agent = Runtime("folder")
+    agent.block([(low, high)])  # boxes that are closed from now on, instead of those that were
     action, state = agent.predict(observation, state)  # a dict as the environment's; state is None at first
 
-There are K nodes: keypoints, then entrances and exits of chance. Node K is the goal. Distances and costs are in steps.
+There are K nodes: keypoints, then E entrances and the exits of chance. Node K is the goal. Costs are in steps.
 """
 
-import json
 import time
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-import onnxruntime
 
-from zoo.portable.closures import Closures
-from zoo.portable.hazards import Hazards
-from zoo.portable.portals import Portals
+from zoo.portable.networks import Networks, Places, arrays
+from zoo.portable.obstacles import Box, Obstacle, risks
+from zoo.portable.ways import Hops, Routes, Ways
 
-
-class Places(NamedTuple):
-    points: np.ndarray  #: ``[N, goal_dim]``
-    embeddings: np.ndarray  #: ``[N, n]``, which distances are computed from
+MIN_PROGRESS, MAX_SNAGS = 1.0, 64  # steps, fewer are noise; and places that an agent remembers to have been stuck at
 
 
-class Routes(NamedTuple):
-    costs: np.ndarray  #: ``[K]`` from each node to the goal, in the case of success
-    successors: np.ndarray  #: ``[K]`` next nodes, -1 if there is no way
-    odds: np.ndarray  #: ``[K]`` of success
-    trusted: np.ndarray  #: ``[K]`` bool, by hops that are short enough
-    landing_odds: np.ndarray = np.zeros(0)  #: of those whom chance takes away, at each entrance
-    landing_costs: np.ndarray = np.zeros(0)
-
-
-class Runtime:
+class Runtime(Networks):
     """The agent in a folder."""
 
     def __init__(self, folder: str | Path) -> None:
-        self.networks, self.data = load(Path(folder)), json.loads((Path(folder) / "agent.json").read_text("utf-8"))
+        super().__init__(folder)
         self.settings, self.graph, self.chance = (arrays(self.data[name]) for name in ("planning", "graph", "chance"))
+        self.hazards, self.entrances = [*map(arrays, self.data["hazards"])], self.chance.entrances.astype(int)
         self.nodes, self.size = self.place(self.graph.points), len(self.graph.points)
-        self.goal: tuple[Places, Routes] | None = None  # the last one
-        self.hazards = Hazards(self, arrays(self.data["hazards"])) if self.data["hazards"]["rates"] else None
-        self.portals = Portals(self) if len(self.chance.entrances) and not self.hazards else None
-        self.closures = Closures(self)
+        self.outcomes = self.chance.outcomes.reshape(-1, self.size)
+        self.block(self.data["blocked_boxes"])
 
     def predict(self, observation: dict[str, Any], state: Any = None) -> tuple[np.ndarray, Any]:
         """The action, and the state for the next call."""
         node, state = self.decide(observation, state)
         return self.act(observation, node), state
 
-    def decide(self, observation: dict[str, Any], state: Any = None) -> tuple[int, Any]:
-        """The node to head for."""
-        here, goal = (self.on_map(observation[name]) for name in ("achieved_goal", "desired_goal"))
-        return self.closures.decide(here, goal, state)  # without closures: self.next_hop(here, goal)[0], None
-
     def act(self, observation: dict[str, Any], node: int) -> np.ndarray:
-        """The action that leads towards a node, or to the goal."""
+        """The action that leads straight to a node, or to the goal."""
         target = self.nodes.points[node] if node < self.size else self.on_map(observation["desired_goal"])
-        return act(self.networks, {**observation, "desired_goal": target})
+        return self.head({**observation, "desired_goal": target})
+
+    def decide(self, observation: dict[str, Any], state: Any = None) -> tuple[int, Any]:
+        """The node to head for. Who gets no closer for ``patience`` steps takes the way for closed, and another one."""
+        here, goal = (self.on_map(observation[name]) for name in ("achieved_goal", "desired_goal"))
+        before, best, stalled, boxes, snags = state or (goal, np.inf, 0, self.boxes, ())
+        node, cost, arrived = self.next_hop(here, goal, snags)
+        anew = boxes is not self.boxes or (before != goal).any()  # costs mean something else now
+        closer = anew or arrived or np.isinf(cost) or cost <= best - MIN_PROGRESS
+        best, stalled = (cost, 0) if closer else (best, stalled + 1)
+        if stalled >= self.settings.patience:
+            target = self.nodes.points[node] if node < self.size else goal
+            toll = np.clip(cost, self.settings.max_hop, self.longest_way)
+            best, snags = np.inf, (*snags, Obstacle(self, here[None], target[None], toll))[:MAX_SNAGS]
+            node = self.next_hop(here, goal, snags)[0]
+        return node, (goal, best, stalled, self.boxes, snags)
 
     def plan(self, here: np.ndarray, goal: np.ndarray) -> list[int]:
         """Nodes to visit. It ends at the goal, or where chance decides."""
@@ -71,90 +66,59 @@ class Runtime:
             nodes.append(int(successors[nodes[-1]]))
         return nodes
 
-    def next_hop(self, here: np.ndarray, goal: np.ndarray) -> tuple[int, float, bool]:
+    def block(self, boxes: Any) -> None:
+        """Close boxes, and no others: nodes in them, and hops that lead through, straight or, as d tells, bent."""
+        self.boxes = [Box(self, *box) for box in boxes]
+        self.update(())
+
+    def update(self, snags: tuple[Obstacle, ...]) -> None:
+        """For one who was stuck at some places: the ways between nodes, with all that is closed now."""
+        settings, graph, self.snags, self.goal = self.settings, self.graph, snags, None
+        closed = np.any([graph.barred, *(box.holds(self.nodes.points) for box in self.boxes)], axis=0)
+        self.longest_way = settings.max_hop * (1.0 + settings.caution) * (np.count_nonzero(~closed) + 1)
+        self.miss = max(1e6, 100.0 * self.longest_way)  # what a goal that is missed costs
+        self.ways = Ways(self, self.hops(self.nodes, self.nodes, graph.distances), closed)
+
+    def next_hop(self, here: np.ndarray, goal: np.ndarray, snags: tuple[Obstacle, ...] = ()) -> tuple[int, float, bool]:
         """The node to head for, the cost to go, and whether the goal is within reach."""
-        start, (end, routes) = self.place(here[None]), self.routes(goal)
-        lengths, tolls = np.append(self.closures.hops(start, self.nodes), self.closures.hops(start, end), axis=-1)[:, 0]
-        odds, onward = np.append(routes.odds, 1.0), np.append(routes.costs, 0.0)
-        if self.hazards:
-            odds, onward = self.hazards.on_the_way(here, goal, lengths, routes)
-            tolls[-1], onward[-1] = tolls[-1] + onward[-1], 0.0
-        hops = self.hop_costs(lengths) + tolls
-        costs, trusted = hops + onward, np.append(routes.trusted, True) & (lengths <= self.graph.trusted_hop)
-        ranks = costs + self.graph.miss * (1.0 - odds + ~trusted)  # odds come first, cost second
+        if snags is not self.snags:
+            self.update(snags)
+        start, (end, routes, trusted, landings) = self.place(here[None]), self.routes(goal)
+        hops = self.hops(start, self.nodes).join(self.hops(start, end))
+        lengths, tolls, costs, arrive, struck = (part[0] for part in hops)
+        odds = arrive * np.append(routes.odds, 1.0) + struck @ landings[0]
+        spent = arrive * np.append(routes.spent, 0.0) + struck @ landings[1]
+        onward = np.divide(spent, odds, out=np.full(len(odds), np.inf), where=odds > 0)
+        surely = np.append(trusted, True) & (lengths <= self.graph.trusted_hop)
+        ranks = costs + onward + self.miss * (1.0 - odds + ~surely)  # odds come first, cost second
         node = self.size if ranks[-1] <= ranks[:-1].min() else int(ranks.argmin())
-        cost, refuges = costs[node], np.where(self.graph.open, hops[:-1], np.inf)
+        cost = costs[node] + onward[node]
         if np.isinf(cost):  # walled off: go to the nearest node, and wait
+            refuges = np.where(self.ways.open, costs[:-1], np.inf)
             node = int(refuges.argmin()) if np.isfinite(refuges.min()) else self.size
+        tolls[-1] += onward[-1]  # what chance does to the last hop
         for _ in range(self.size):  # what is reached is left, unless one was stuck on the way to what follows
-            successor = routes.successors[node] if node < self.size and lengths[node] <= self.settings.reach else -1
-            node = int(successor) if successor >= 0 and tolls[successor] < self.settings.max_hop else node
+            then = routes.successors[node] if node < self.size and lengths[node] <= self.settings.reach else -1
+            node = int(then) if then >= 0 and tolls[then] < self.settings.max_hop else node
         return node, cost, lengths[-1] <= self.settings.reach
 
-    def routes(self, goal: np.ndarray) -> tuple[Places, Routes]:
-        """The goal's place, and the best ways there; computed when it is new, or something else is closed."""
+    def routes(self, goal: np.ndarray) -> tuple[Places, Routes, np.ndarray, np.ndarray]:
+        """The goal's place, and the best ways there, see ``Ways.to``; computed when it is new."""
         if self.goal is None or (self.goal[0].points != goal).any():
             end = self.place(goal[None])
-            lengths, tolls = self.closures.hops(self.nodes, end)[..., 0]
-            last = np.where(self.graph.open, self.hop_costs(lengths) + tolls, np.inf)
-            chance = self.hazards or self.portals
-            self.goal = end, chance.routes(end, lengths, last) if chance else self.walk(self.graph, lengths, last)
+            self.goal = end, *self.ways.to(self.hops(self.nodes, end))
         return self.goal
 
-    def walk(self, ways: Any, lengths: np.ndarray, last: np.ndarray) -> Routes:
-        """By ways between nodes, and hops from there to the goal, ``[K]`` lengths and costs."""
-        offset, rows = last.min() if np.isfinite(last.min()) else 0.0, np.arange(self.size)
-        costs = ways.costs + (last - offset)  # far longer last hops would drown differences
-        ends = costs.argmin(axis=1)
-        costs, possible = costs[rows, ends] + offset, np.isfinite(costs[rows, ends])
-        successors = np.where(possible, np.where(ends == rows, self.size, ways.onward[rows, ends]), -1)
-        trusted = ways.trusted[rows, ends] & (lengths[ends] <= self.graph.trusted_hop) & possible
-        return Routes(costs, successors, possible.astype(float), trusted)
-
     @np.errstate(invalid="ignore")
-    def hop_costs(self, lengths: np.ndarray) -> np.ndarray:
-        """Hops beyond ``max_hop`` bridge gaps, and cost more than any way without them."""
-        max_hop, caution = self.settings.max_hop, self.settings.caution
-        bridges = self.graph.longest_way * (lengths / max_hop) ** 2 if self.settings.bridge_gaps else np.inf
-        return np.where(lengths <= max_hop, lengths * (1.0 + caution / max_hop * lengths), bridges)
-
-    def on_map(self, goal: Any) -> np.ndarray:
-        """Those coordinates of a goal that the map is of; no more exact than the agent's own."""
-        return np.array(goal, np.float32)[self.data["coordinates"]].astype(float)
-
-    def distances(self, starts: Places, ends: Places) -> np.ndarray:
-        """``[A, B]`` steps from each of A places to each of B."""
-        return self.run("distance", starts=starts.embeddings, ends=ends.embeddings).astype(float)
-
-    def place(self, points: np.ndarray) -> Places:
-        """Where points ``[N, goal_dim]`` are on the map."""
-        return Places(points, self.run("embedder", location=self.run("encoder", goal=points)))
-
-    def run(self, network: str, **inputs: np.ndarray) -> Any:
-        """What a network makes of a batch of inputs."""
-        return self.networks[network].run(None, {name: np.float32(array) for name, array in inputs.items()})[0]
-
-
-def load(folder: Path) -> dict[str, Any]:
-    """The networks of an agent."""
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = 1  # they are too small for more
-    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC  # more is less exact
-    return {path.stem: onnxruntime.InferenceSession(str(path), options) for path in folder.glob("*.onnx")}
-
-
-def act(networks: dict[str, Any], observation: dict[str, Any]) -> np.ndarray:
-    """The action that leads straight to ``desired_goal``. Some actors need not be told ``achieved_goal``."""
-    inputs = {each.name: np.array([observation[each.name]], np.float32) for each in networks["actor"].get_inputs()}
-    return np.array(networks["actor"].run(None, inputs)[0][0])
-
-
-def arrays(part: dict[str, Any]) -> SimpleNamespace:
-    """From JSON, which has no infinity: null stands for it."""
-    found = {name: np.array(values) for name, values in part.items()}
-    for name, array in found.items():
-        found[name] = np.nan_to_num(array.astype(float), nan=np.inf, posinf=np.inf) if array.dtype == object else array
-    return SimpleNamespace(**found)
+    def hops(self, starts: Places, ends: Places, lengths: Any = None) -> Hops:
+        """What hops are like. Those beyond ``max_hop`` bridge gaps, and cost more than any way without them."""
+        max_hop, lengths = self.settings.max_hop, self.distances(starts, ends) if lengths is None else lengths
+        tolls = sum((each.tolls(starts, ends, lengths) for each in (*self.boxes, *self.snags)), np.zeros(lengths.shape))
+        lengths, tolls = np.where(np.isinf(tolls), [[[np.inf]], [[0.0]]], [lengths, tolls])
+        bridges = self.longest_way * (lengths / max_hop) ** 2 if self.settings.bridge_gaps else np.inf
+        costs = np.where(lengths <= max_hop, lengths * (1.0 + self.settings.caution / max_hop * lengths), bridges)
+        chances = risks(self.hazards, starts.points, ends.points, lengths, len(self.entrances))
+        return Hops(lengths, tolls, costs + tolls, *chances)
 
 
 def main() -> None:

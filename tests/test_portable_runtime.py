@@ -144,6 +144,23 @@ def test_regions_where_chance_strikes_now_and_then(rates, tmp_path):
     agree(agent, runtime, observations(agent, 5))
 
 
+def test_who_waits_for_chance_goes_round_in_circles(tmp_path):
+    """Where chance leads near the goal from anywhere, soon, no way is as short."""
+    agent = shipped("giant-navigate")
+    seen = observations(agent, 40)
+    goal = seen[0]["desired_goal"]
+    sure = {"exits": goal[None] + 0.5, "probabilities": np.ones(1)}
+    agent.chance_edges = (hazard([26.0, 18.0], radius=90.0, rate=0.1, **sure),)
+    agent.set_planning(reach=30.0)
+    export_agent(agent, tmp_path)
+    runtime = Runtime(tmp_path)
+    far = [observation | {"desired_goal": goal} for observation in seen]
+    targets = agree(agent, runtime, far)
+    lengths = [runtime.distances(runtime.place(o["achieved_goal"][None].astype(float)), runtime.nodes)[0] for o in far]
+    circling = [node for node, d in zip(targets, lengths, strict=True) if node < len(d) and d.min() <= 30.0 < d[node]]
+    assert len(circling) > 5
+
+
 @pytest.mark.parametrize(
     ("policy", "planning"),
     [

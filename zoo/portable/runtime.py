@@ -91,16 +91,24 @@ class Runtime(Networks):
         onward = np.divide(spent, odds, out=np.full(len(odds), np.inf), where=odds > 0)
         surely = np.append(trusted, True) & (lengths <= self.graph.trusted_hop)
         ranks = costs + onward + self.miss * (1.0 - odds + ~surely)  # odds come first, cost second
-        node = self.size if ranks[-1] <= ranks[:-1].min() else int(ranks.argmin())
+        node = self.first(ranks)
         cost = costs[node] + onward[node]
         if np.isinf(cost):  # walled off: go to the nearest node, and wait
             refuges = np.where(self.ways.open, costs[:-1], np.inf)
             node = int(refuges.argmin()) if np.isfinite(refuges.min()) else self.size
         tolls[-1] += onward[-1]  # what chance does to the last hop
         for _ in range(self.size):  # what is reached is left, unless one was stuck on the way to what follows
-            then = routes.successors[node] if node < self.size and lengths[node] <= self.settings.reach else -1
-            node = int(then) if then >= 0 and tolls[then] < self.settings.max_hop else node
+            then = int(routes.successors[node]) if node < self.size and lengths[node] <= self.settings.reach else -1
+            if then < 0 or tolls[then] >= self.settings.max_hop:
+                break
+            node = then
+        else:  # in a circle until chance strikes, which need not strike who stands still
+            node = self.first(np.where(np.append(lengths[:-1] <= self.settings.reach, False), np.inf, ranks))
         return node, cost, lengths[-1] <= self.settings.reach
+
+    def first(self, ranks: np.ndarray) -> int:
+        """The node of the lowest rank, the goal if it is as low."""
+        return self.size if ranks[-1] <= ranks[:-1].min() else int(ranks.argmin())
 
     def routes(self, goal: np.ndarray) -> tuple[Places, Routes, np.ndarray, np.ndarray]:
         """The goal's place, and the best ways there, see ``Ways.to``; computed when it is new."""

@@ -35,9 +35,11 @@ ENDS = {  # otherwise than well
 def commands(page: Path) -> list[tuple[str, ...]]:
     """The words of each command on a page: in shell blocks of every line, in console blocks of those with a prompt."""
     found: list[tuple[str, ...]] = []
-    for kind, prompt in (("bash", ""), ("sh", ""), ("shell", ""), ("console", "$ ")):
-        for line in "\n".join(blocks(page, kind)).replace("\\\n", " ").splitlines():
-            if line.strip() and line.startswith(prompt):
+    for block in blocks(page, "bash", "sh", "shell", "console"):
+        lines = [line for line in block.replace("\\\n", " ").splitlines() if line.strip()]
+        prompt = "$ " if lines[0].startswith("$ ") else ""
+        for line in lines:
+            if line.startswith(prompt):
                 words = shlex.split(line.removeprefix(prompt), comments=True)
                 ends = [i for i, word in enumerate(words) if word == "&&"]
                 found += [
@@ -100,6 +102,7 @@ def test_every_command_runs(page: Path, workplace: Path, capfd: pytest.CaptureFi
     for command in commands(page):
         if is_elsewhere(command) or (command in before and command[2] in LONG):
             continue
+        code: int | str | None
         try:
             code = run(*command)
         except SystemExit as error:  # of a parser

@@ -56,7 +56,7 @@ class Box(Obstacle):
 
     def holds(self, points: np.ndarray) -> np.ndarray:
         """Which points lie in it."""
-        return ((self.low <= points) & (points <= self.high)).all(axis=-1)
+        return np.all((self.low <= points) & (points <= self.high), axis=-1)
 
     def tolls(self, starts: Places, ends: Places, lengths: np.ndarray) -> np.ndarray:
         """``[A, B]``, infinite for hops through it, but for those that begin inside."""

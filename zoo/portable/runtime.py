@@ -73,7 +73,8 @@ class Runtime(Networks):
 
     def update(self, snags: tuple[Obstacle, ...]) -> None:
         """For one who was stuck at some places: the ways between nodes, with all that is closed now."""
-        settings, graph, self.snags, self.goal = self.settings, self.graph, snags, None
+        settings, graph, self.snags = self.settings, self.graph, snags
+        self.goal: Any = None  # the last one, and the ways there
         closed = np.any([graph.barred, *(box.holds(self.nodes.points) for box in self.boxes)], axis=0)
         self.longest_way = settings.max_hop * (1.0 + settings.caution) * (np.count_nonzero(~closed) + 1)
         self.miss = max(1e6, 100.0 * self.longest_way)  # what a goal that is missed costs

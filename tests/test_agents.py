@@ -17,7 +17,7 @@ from zoo.data.catalogue import POINTMAZE_IDS
 AGENTS = sorted((Path(zoo.__file__).parent / "agents").glob("*/*.zip"))
 SOLVED_BY_ANTS = (
     *("medium-navigate", "large-navigate", "giant-navigate", "teleport-navigate"),
-    *("large-stitch", "giant-stitch", "teleport-stitch"),
+    *("medium-stitch", "large-stitch", "giant-stitch", "teleport-stitch"),
 )
 EASIEST_TASK = {"medium": 3, "large": 3, "giant": 5, "teleport": 3}  # the one with the shortest route
 

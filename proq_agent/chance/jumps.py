@@ -109,7 +109,7 @@ def periods(points: NDArray[np.floating], next_points: NDArray[np.floating]) -> 
         if not change.any():
             continue
         size = np.abs(change)
-        end, period = _tail_end(size, follows), np.ptp(points[:, k])
+        end, period = _tail_end(*_ordinary(size, follows), len(size)), np.ptp(points[:, k])
         across = period - size < end
         # Both ways: a portal may lead from one wall to the other, but hardly another one back.
         fewest = min(np.count_nonzero(across & (change > 0)), np.count_nonzero(across & (change < 0)))
@@ -168,25 +168,25 @@ def _threshold(
 ) -> float:
     """What jumps exceed in one of some coordinates, in ordinary steps; inf if other changes are as large."""
     size = np.abs(change[:, of]).max(axis=1)
-    end = _tail_end(size, follows)
+    median, large = _ordinary(size, follows)
+    end = _tail_end(median, large, len(size))
     if size.max() <= end:
         return end
-    gap = _gap(size, follows, max_between)
+    gap = _gap(size, large, max_between)
     return end if np.isinf(gap) and _lead_to_few_places(change, ends, size > 2 * end) else max(end, gap)
 
 
-def _tail_end(size: NDArray[np.floating], follows: NDArray[np.bool_] | None) -> float:
+def _tail_end(median: float, large: float, n_steps: int) -> float:
     """The size above which an exponential tail through the median and the 90th percentile holds no step."""
-    median, large = _ordinary(size, follows)
-    tail = (large - median) / np.log(5) * np.log(0.1 * len(size) / FALSE_JUMPS)
+    tail = (large - median) / np.log(5) * np.log(0.1 * n_steps / FALSE_JUMPS)
     # Bounded steps (speed limits, grids) have no tail, yet a contact may push a little beyond them.
     return float(large + max(tail, MIN_EXCESS * large))
 
 
-def _gap(size: NDArray[np.floating], follows: NDArray[np.bool_], max_between: float) -> float:
+def _gap(size: NDArray[np.floating], large: float, max_between: float) -> float:
     """The smallest size t such that few steps are of t to 2t for those above; inf if there is none."""
     ordered = np.sort(size)
-    t = (1.0 + MIN_EXCESS) * _ordinary(size, follows)[1]
+    t = (1.0 + MIN_EXCESS) * large
     while 2 * t < ordered[-1]:
         between, above = -np.diff(len(size) - np.searchsorted(ordered, [t, 2 * t, np.inf]))
         if above >= MIN_JUMPS and between <= max_between * above:

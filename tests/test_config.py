@@ -56,6 +56,7 @@ DEPARTURES: dict[str, Any] = {
     "held_out": 0.0,
     "map_of": "goals",
     "advantage_steps": 1,
+    "acting_std": None,
     "distance": {"compliance": 0.05, "floor": False, "bounded_ood": False, "far_focus": math.inf},
     "keypoints": {"n": 100, "bounded": False, "barrier": True, "density": 0.0, "centred": False},
     "planning": {
@@ -71,6 +72,7 @@ DEPARTURES: dict[str, Any] = {
         "standardise": False,
         "guided_actor": False,
         "directed_actor": False,
+        "clipped_actions": False,
         "quaternions": [],
         "n_fourier_features": 0,
         "classifier_scale": None,

@@ -36,6 +36,34 @@ def test_where_no_state_comes_close_enough_the_goal_is_its_own_state():
     assert_allclose(members[0], np.tile([0.5, 0.25, -0.5], (N_MEMBERS, 1)))
 
 
+def test_a_map_of_some_coordinates_has_states_of_these():
+    data, chosen = logs(GoalSpec(tolerance=(0.1, None, None, 0.1)), columns=4), [3, 1, 0]
+    states = GoalStates(4, len(chosen), on_observation=False, coordinates=chosen)
+    states.remember(data, th.Generator().manual_seed(0))
+    met, missed = states(th.tensor([[0.5, 9.0, 9.0, -0.5], [5.0, 0.25, 9.0, -0.5]]))
+    assert (met[:, 0] == -0.5).all() and (met[:, 2] == 0.5).all()
+    assert met[:, 1].std() > 0.1 and met[:, 1].abs().max() <= 1.0  # left open: that of states of the data
+    assert_allclose(missed, np.tile([-0.5, 0.25, 5.0], (N_MEMBERS, 1)))
+
+
+def test_an_agent_plans_on_some_coordinates_of_open_goals(tmp_path):
+    data = logs(GoalSpec(tolerance=(0.1, None, None, 0.1)), columns=4, rows=500)
+    kwargs = {"keypoints": {"n": 8}, "batch_size": 32, "seed": 0, "device": "cpu"}
+    sizes = {"hidden_sizes": [16], "coordinates": [0, 1, 3]}
+    model = ProQ(dataset=data, map_of="open goals", policy_kwargs=sizes, **kwargs).learn(10, log_interval=None)
+    assert model.planner.points.shape[1] == 3
+    goal = np.array([0.5, 9.0, 9.0, -0.5], dtype=np.float32)
+    elsewhere = goal + np.array([0.0, 0.5, 0.5, 0.0], dtype=np.float32)
+    now = {"observation": np.zeros(4, np.float32), "achieved_goal": np.zeros(4, np.float32), "desired_goal": goal}
+    action, _ = model.predict(now, deterministic=True)
+    assert_allclose(model.predict(now | {"desired_goal": elsewhere}, deterministic=True)[0], action)
+    assert_allclose(model.plan(now["achieved_goal"], goal).points[-1][[0, 2]], [0.5, -0.5])
+    model.save(tmp_path / "agent")
+    loaded = ProQ.load(tmp_path / "agent", device="cpu")
+    assert_allclose(loaded.predict(now, deterministic=True)[0], action, rtol=1e-5)
+    assert model.diagnose().checks
+
+
 def test_a_part_of_the_observation_is_completed_by_observations():
     data = logs(GoalSpec([1], tolerance=0.05))
     members = remembered(data, on_observation=True)(th.tensor([[0.5], [5.0]]))

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import gymnasium as gym
 import numpy as np
 import pytest
+from gymnasium import spaces
 from numpy.testing import assert_allclose, assert_array_equal
 
 from proq_agent import GoalDataset, ProQ
 from proq_agent.proq.places import crossing_times, place_coordinates
+from wrappers import KeypointGoal
+from zoo.figures.learned_map import LearnedMap
+from zoo.figures.maps import draw_map
 
 LEG, X, YAW, STILL, Y = range(5)
 
@@ -140,3 +145,52 @@ def test_places_are_found_in_data(body):
     spaces = {"observation_space": ProQ(dataset=body, device="cpu", keypoints={"n": 4}).observation_space}
     with pytest.raises(ValueError, match="give the dataset"):
         ProQ(map_of="places", device="cpu", **spaces)
+
+
+class Room(gym.Env):
+    """The body, standing in a room of its data; whatever it does, it stays."""
+
+    action_space = spaces.Box(-1.0, 1.0, (2,), np.float32)
+    observation_space = spaces.Dict(
+        {key: spaces.Box(-1e6, 1e6, (5,), np.float32) for key in ("observation", "achieved_goal", "desired_goal")}
+    )
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        return {key: rows[0] for key, rows in observation((2.0, 2000.0), (19.0, 18000.0), pose=90.0).items()}, {}
+
+    def step(self, action):
+        return self.reset()[0], 0.0, False, False, {"is_success": False}
+
+
+class Echo:
+    """Its action is where the goal that it is shown asks it to be, and how."""
+
+    observation_space, action_space = Room.observation_space, Room.action_space
+
+    def predict(self, observation, state=None, deterministic=False):
+        return observation["desired_goal"], state
+
+
+def test_others_are_shown_places_in_the_pose_of_the_goal(agent):
+    env = KeypointGoal(Room(), agent)
+    shown, info = env.reset(seed=0)
+    plan, goal = info["plan"], info["final_goal"]
+    assert shown["desired_goal"].shape == (5,) and len(plan) > 0
+    expected = agent.plan(shown["achieved_goal"], goal)
+    for point, place in zip(plan, expected.points, strict=True):
+        assert_allclose(point[[X, Y]], place, rtol=1e-6)
+        assert_array_equal(point[[LEG, YAW, STILL]], goal[[LEG, YAW, STILL]])
+    batch = observation((2.0, 2000.0), (19.0, 18000.0), pose=90.0)
+    echoed, _ = agent.guide(Echo()).predict(batch)
+    assert_allclose(echoed, np.tile(plan[0], (len(echoed), 1)), rtol=1e-6)
+
+
+def test_a_map_of_three_of_five_coordinates_is_drawn(body, tmp_path):
+    model = ProQ(dataset=body, device="cpu", map_of=[X, YAW, Y], keypoints={"n": 4}, seed=0)
+    learned = LearnedMap(model)
+    points = np.array([[2.0, 2000.0], [19.0, 18000.0]])
+    assert learned.to_goals(points).shape == learned.to_goals(np.zeros((2, 3))).shape == (2, 3)
+    assert_array_equal(learned.to_goals(np.arange(5.0)[None]), [[X, YAW, Y]])
+    draw_map(model, tmp_path / "map.png")
+    assert (tmp_path / "map.png").stat().st_size > 1000

@@ -166,7 +166,7 @@ def test_who_waits_for_chance_goes_round_in_circles(tmp_path):
     [
         ({"symmetric": True, "guided_actor": False}, {"bridge_gaps": False, "max_hop": 2.0}),
         ({"standardise": False, "n_fourier_features": 0}, {"bar_strays": False}),
-        ({"classifier_scale": 4.0, "directed_actor": True}, {"reach": 0.0}),
+        ({"classifier_scale": 4.0, "directed_actor": True, "clipped_actions": True}, {"reach": 0.0}),
     ],
     ids=["symmetric", "plain", "sharp"],
 )

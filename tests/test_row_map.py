@@ -11,11 +11,13 @@ from proq_agent.proq.batch_map import BatchMap
 from proq_agent.proq.row_map import RowMap
 
 
-@pytest.mark.parametrize(("n_fourier_features", "directed"), [(0, False), (6, False), (6, True)])
-def test_each_method_gives_what_the_batch_gets(tiny, n_fourier_features, directed):
+@pytest.mark.parametrize(
+    ("n_fourier_features", "directed", "clipped"), [(0, False, False), (6, False, True), (6, True, False)]
+)
+def test_each_method_gives_what_the_batch_gets(tiny, n_fourier_features, directed, clipped):
     sizes = {"hidden_sizes": [16, 8, 8], "n_components": 4, "component_size": 4, "dropout": 0.2}
-    sizes |= {"n_fourier_features": n_fourier_features, "directed_actor": directed}
-    model = tiny(policy_kwargs=sizes).learn(8, log_interval=None)
+    sizes |= {"n_fourier_features": n_fourier_features, "directed_actor": directed, "clipped_actions": clipped}
+    model = tiny(acting_std=0.5, policy_kwargs=sizes).learn(8, log_interval=None)
     batch, row = BatchMap(model.policy.eval()), RowMap.of(model.policy)
     assert row is not None
     rng = np.random.default_rng(0)

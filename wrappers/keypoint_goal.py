@@ -22,7 +22,8 @@ class KeypointGoal(gym.Wrapper, gym.utils.RecordConstructorArgs):
     and step
 
     * ``final_goal``: the true goal,
-    * ``plan``: the points to visit, from the one shown to the true goal, or to where chance decides,
+    * ``plan``: the points to visit, from the one shown to the true goal, or to where chance decides; on a map of places
+      they ask for the true goal's pose,
     * ``keypoint``: index of the one shown, ``planner.n_nodes`` if it is the true goal,
     * ``cost_to_go``: estimated cost to the true goal: steps, with ``caution`` somewhat more,
     * ``fallback``: whether the plan needs a hop that is longer than the planner trusts.
@@ -53,7 +54,9 @@ class KeypointGoal(gym.Wrapper, gym.utils.RecordConstructorArgs):
         achieved, desired = space["achieved_goal"], space["desired_goal"]
         if not isinstance(achieved, spaces.Box) or not isinstance(desired, spaces.Box):
             raise ValueError(f"{env} has goals that are no points: they must be Boxes, not {achieved} and {desired}")
-        goal_shape = tuple(model.policy.goal_scaler.mean.shape)
+        known = model.observation_space
+        assert isinstance(known, spaces.Dict)
+        goal_shape = known["desired_goal"].shape
         if achieved.shape != goal_shape or desired.shape != goal_shape:
             raise ValueError(
                 f"{env} has goals of shape {desired.shape} and achieves {achieved.shape}, the model knows {goal_shape}"
@@ -104,7 +107,7 @@ class KeypointGoal(gym.Wrapper, gym.utils.RecordConstructorArgs):
     ) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
         goal = observation["desired_goal"]
         plan = self._plan(observation["achieved_goal"], goal)
-        points = plan.points.astype(self._dtype)
+        points = self.model.policy.shown(plan.points, goal).astype(self._dtype)
         if plan.nodes[-1] == self.model.planner.n_nodes:
             points[-1] = goal  # to the last digit
         planned = {
@@ -120,5 +123,6 @@ class KeypointGoal(gym.Wrapper, gym.utils.RecordConstructorArgs):
         if self._source is not self.model.navigator:  # at first, and when the model has learned more
             self._source = self.model.navigator
             self._navigator = self._source.fork()
-        plan, self._progress = self._navigator.follow(start, goal, self._progress)
+        policy = self.model.policy
+        plan, self._progress = self._navigator.follow(policy.on_map(start), policy.asked(goal), self._progress)
         return plan

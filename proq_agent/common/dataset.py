@@ -186,7 +186,7 @@ class GoalDataset:
     def on_observations(self) -> GoalDataset:
         """The same trajectories with whole observations as goals; it shares its tensors with this one."""
         other = copy.copy(self)
-        other.achieved_goals, other.goal_spec = self.observations, GoalSpec()
+        other.achieved_goals, other.goal_spec, other.coordinates = self.observations, GoalSpec(), None
         other.goal_scale = _scale(self.observations)
         other.held_out = self.held_out and self.held_out.on_observations()
         return other

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import torch as th
@@ -23,6 +24,7 @@ class GoalStates(nn.Module):
     :param goal_dim: coordinates of a goal
     :param state_dim: coordinates of a state on the map
     :param on_observation: states are observations; otherwise they are goals, and a goal is one of its own states
+    :param coordinates: those of goals that states are of; None for all
     """
 
     states: th.Tensor
@@ -31,9 +33,12 @@ class GoalStates(nn.Module):
     periods: th.Tensor
     entries: th.Tensor
 
-    def __init__(self, goal_dim: int, state_dim: int, on_observation: bool) -> None:
+    def __init__(
+        self, goal_dim: int, state_dim: int, on_observation: bool, coordinates: Sequence[int] | None = None
+    ) -> None:
         super().__init__()
         self.on_observation = on_observation
+        self.coordinates = list(range(state_dim) if coordinates is None else coordinates)
         self.register_buffer("states", th.zeros(N_STATES, state_dim))
         self.register_buffer("goals", th.zeros(N_STATES, goal_dim))
         self.register_buffer("tolerances", th.ones(goal_dim))
@@ -50,7 +55,8 @@ class GoalStates(nn.Module):
         spec, goal_dim, device = dataset.goal_spec, dataset.achieved_goals.shape[1], self.states.device
         rows = dataset.random_rows(N_STATES, generator)
         self.goals.copy_(dataset.achieved_goals[rows])
-        self.states.copy_((dataset.observations if self.on_observation else dataset.achieved_goals)[rows])
+        states = (dataset.observations if self.on_observation else dataset.achieved_goals)[rows]
+        self.states.copy_(states[:, self.coordinates])
         tolerances = DEFAULT_TOLERANCE * dataset.goal_scale
         if spec.tolerance is not None:
             tolerances = th.as_tensor(spec.tolerances(goal_dim), dtype=th.float32, device=device)
@@ -59,7 +65,9 @@ class GoalStates(nn.Module):
         entries = th.arange(goal_dim, device=device)
         if self.on_observation and dataset.observations is not dataset.achieved_goals:
             entries = th.as_tensor([-1] * goal_dim if spec.indices is None else list(spec.indices), device=device)
-        self.entries.copy_(entries.masked_fill(tolerances.isinf(), -1))
+        kept = th.full((states.shape[1] + 1,), -1, device=device)  # the last for those that are no coordinate of states
+        kept[self.coordinates] = th.arange(len(self.coordinates), device=device)
+        self.entries.copy_(kept[entries].masked_fill(tolerances.isinf(), -1))
 
     def forward(self, desired: th.Tensor) -> th.Tensor:
         """
@@ -80,5 +88,5 @@ class GoalStates(nn.Module):
         own = self.entries >= 0
         members[..., self.entries[own]] = desired[:, None, own].expand(-1, N_MEMBERS, -1)
         if not self.on_observation:
-            members = th.where((off > 1.0)[..., None], desired[:, None], members)
+            members = th.where((off > 1.0)[..., None], desired[:, None, self.coordinates], members)
         return members

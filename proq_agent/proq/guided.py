@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch as th
+from gymnasium import spaces
 
 from proq_agent.common.spaces import check_observation
 
 if TYPE_CHECKING:
     from proq_agent.planning.navigator import Navigator
+    from proq_agent.proq.proq import ProQ
 
 
 class GuidedController:
@@ -24,23 +25,24 @@ class GuidedController:
         agent = ProQ.load("map.zip").guide(GCIVL.load("agent.zip"))
         action, state = agent.predict(obs)
 
-    :param navigator: returns the navigator of the map as it is now
+    :param guide: has the map
     :param agent: anything with SB3's ``predict`` that keeps no state; if it plans or chooses subgoals itself, its
         ``controller`` acts
     :raises ValueError: if its goals are not those of the map
     """
 
-    def __init__(self, navigator: Callable[[], Navigator], agent: Any) -> None:
+    def __init__(self, guide: ProQ, agent: Any) -> None:
         self.observation_space, self.action_space = agent.observation_space, agent.action_space
         self.acting_generator: th.Generator | None = getattr(agent, "acting_generator", None)
         self._controller = getattr(agent, "controller", agent)
-        self._of_map = navigator
+        self._guide = guide
         self._source: Navigator | None = None
-        points = navigator().planner.points
-        shape = self.observation_space["desired_goal"].shape
-        if shape != points.shape[1:]:
+        known = guide.observation_space
+        assert isinstance(known, spaces.Dict)
+        shapes = [space["desired_goal"].shape for space in (self.observation_space, known)]
+        if guide.map_of == "observations" or shapes[0] != shapes[1]:
             raise ValueError(
-                f"the agent's goals have shape {shape}, those of the map {points.shape[1:]}; a map of observations "
+                f"the agent's goals have shape {shapes[0]}, those of the map {shapes[1]}; a map of observations "
                 "has no goals to show: train one with map_of='goals'"
             )
 
@@ -61,11 +63,12 @@ class GuidedController:
         :return: the action (or a batch of them), and the ``state`` for the next call
         """
         arrays, single = check_observation(observation, self.observation_space)
-        source = self._of_map()
+        source, policy = self._guide.navigator, self._guide.policy
         if self._source is not source:  # at first, and when the map has learned more
             self._source, self._navigator = source, source.fork()
         desired = arrays["desired_goal"]
-        decision, state = self._navigator.decide(arrays["achieved_goal"], desired, state, episode_start)
-        targets = self._navigator.points(decision)
+        here, goals = policy.on_map(arrays["achieved_goal"]), policy.asked(desired)
+        decision, state = self._navigator.decide(here, goals, state, episode_start)
+        targets = policy.shown(self._navigator.points(decision), desired)
         actions, _ = self._controller.predict({**arrays, "desired_goal": targets}, deterministic=deterministic)
         return (actions[0] if single else actions), state

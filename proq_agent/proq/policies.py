@@ -24,6 +24,7 @@ GoalRows = TypeVar("GoalRows", np.ndarray, th.Tensor)
 # Locations vary by about one over the whole map, but by far less over the short ways that the actor goes.
 DIFFERENCE_GAIN = 5.0
 N_TRIED = 1000  # keypoints of a file
+AT_LIMIT = 1.0 - 1e-5  # of actions scaled to [-1, 1]
 NO_WAY = 1e-3  # standardised coordinates that are closer than about that have no direction
 
 
@@ -37,8 +38,10 @@ class ProQPolicy(SavedPolicy):
     :param action_space: bounded Box
     :param lr_schedule: not used here: the algorithm owns the optimisers
     :param n_keypoints: K
+    :param acting_std: the most that the standard deviation of sampled actions may be, on a scale from -1 to 1; None for
+        what was learned
     :param map_on_observation: make the map of whole observations, not of goals
-    :param coordinates: those of a goal that the map is of; None for all
+    :param coordinates: those of states that the map is of; None for all
     :param open_goals: a goal may be several states, see :class:`~proq_agent.proq.goal_states.GoalStates`
     :param latent_dim: dimension of z = φ(s)
     :param n_components: number of components of the quasimetric
@@ -52,6 +55,8 @@ class ProQPolicy(SavedPolicy):
         the paper tells it the target's latents alone
     :param directed_actor: tell a guided actor also in which direction the target lies, however far it is: what a body
         does to get somewhere depends on that alone, and to divide by the length is the hardest part to learn
+    :param clipped_actions: an action at a limit of its range stands for all that were clipped there, so that the actor
+        learns what whoever acted had in mind before noise took it beyond; its mean may lie beyond a limit, too
     :param quaternions: where orientations begin in observations, see :mod:`~proq_agent.common.orientations`: the actor
         is shown one sign of each
     :param n_fourier_features: random Fourier features appended to φ's input; 0 for none
@@ -77,6 +82,7 @@ class ProQPolicy(SavedPolicy):
         lr_schedule: Schedule | None = None,
         *,
         n_keypoints: int,
+        acting_std: float | None = None,
         map_on_observation: bool = False,
         open_goals: bool = False,
         coordinates: Sequence[int] | None = None,
@@ -90,6 +96,7 @@ class ProQPolicy(SavedPolicy):
         standardise: bool = True,
         guided_actor: bool = True,
         directed_actor: bool = False,
+        clipped_actions: bool = False,
         quaternions: Sequence[int] = (),
         n_fourier_features: int = 0,
         fourier_scale: float = 2.0,
@@ -99,6 +106,7 @@ class ProQPolicy(SavedPolicy):
         super().__init__(observation_space, action_space)
         self._sizes = {
             "n_keypoints": n_keypoints,
+            "acting_std": acting_std,
             "map_on_observation": map_on_observation,
             "open_goals": open_goals,
             "coordinates": None if coordinates is None else tuple(coordinates),
@@ -112,11 +120,13 @@ class ProQPolicy(SavedPolicy):
             "standardise": standardise,
             "guided_actor": guided_actor,
             "directed_actor": directed_actor,
+            "clipped_actions": clipped_actions,
             "quaternions": tuple(quaternions),
             "n_fourier_features": n_fourier_features,
             "fourier_scale": fourier_scale,
             "classifier_scale": classifier_scale,
         }
+        self.acting_std = acting_std
         self.generator: th.Generator | None = None  #: of sampled actions; None for PyTorch's own
         for name, value in (
             ("n_keypoints", n_keypoints),
@@ -136,7 +146,7 @@ class ProQPolicy(SavedPolicy):
         self.goal_states: GoalStates | None = None
         if map_on_observation or open_goals:
             asked_dim = observation_space["desired_goal"].shape[0]  # type: ignore[index]
-            self.goal_states = GoalStates(asked_dim, goal_dim, map_on_observation)
+            self.goal_states = GoalStates(asked_dim, goal_dim, map_on_observation, self.coordinates)
         action_dim = action_space.shape[0]
 
         self.one_sign = OneSign(quaternions, observation_dim) if quaternions else None
@@ -157,6 +167,7 @@ class ProQPolicy(SavedPolicy):
         if directed_actor and not guided_actor:
             raise ValueError("directed_actor is of a guided actor; leave guided_actor true")
         self.standardise, self.guided_actor, self.directed_actor = standardise, guided_actor, directed_actor
+        self.clipped_actions = clipped_actions
         inputs = observation_dim + (2 * (latent_dim + goal_dim) if guided_actor else latent_dim)
         inputs += goal_dim if directed_actor else 0
         self.actor = MLP(inputs, actor_hidden_sizes or hidden_sizes, action_dim, residual=True, dropout=dropout)
@@ -192,6 +203,23 @@ class ProQPolicy(SavedPolicy):
         if self.coordinates is None or goals.shape[-1] == len(self.coordinates):
             return goals
         return goals[..., self.coordinates]
+
+    def asked(self, goals: GoalRows) -> GoalRows:
+        """Desired goals as plans take them: points of the map, or whole where several of its points satisfy one."""
+        return self.on_map(goals) if self.goal_states is None else goals
+
+    def shown(self, points: np.ndarray, goals: np.ndarray) -> np.ndarray:
+        """
+        Points of the map as goals for others: what the map is not of stays as these goals have it.
+
+        :param points: ``[n, map_dim]``
+        :param goals: of the environment, ``[n, goal_dim]`` or one for all
+        """
+        if self.coordinates is None:
+            return points
+        shown = np.array(np.broadcast_to(goals, (len(points), goals.shape[-1])))
+        shown[:, self.coordinates] = points
+        return shown
 
     def encode(self, goals: th.Tensor) -> th.Tensor:
         """φ: points of goal space to latents."""
@@ -301,7 +329,13 @@ class ProQPolicy(SavedPolicy):
                 inputs.append(way / (way.norm(dim=-1, keepdim=True) + NO_WAY))
         else:
             inputs = [standard, target[..., : self.latent_dim]]
-        return self.actor(th.cat(inputs, dim=-1), generator).tanh(), self.log_std.exp()
+        mean = self.actor(th.cat(inputs, dim=-1), generator)
+        return mean if self.clipped_actions else mean.tanh(), self.log_std.exp()
+
+    @property
+    def sampled_std(self) -> th.Tensor:
+        """``[action_dim]`` the standard deviation of sampled actions, before they are clipped."""
+        return self.log_std.exp().clamp_max(th.inf if self.acting_std is None else self.acting_std)
 
     def log_prob(
         self,
@@ -318,7 +352,11 @@ class ProQPolicy(SavedPolicy):
         """
         mean, std = self.action_distribution(observations, here, target, generator)
         scaled = self.scale_actions(actions)
-        return th.distributions.Normal(mean, std, validate_args=False).log_prob(scaled).sum(dim=-1)
+        log_probs = th.distributions.Normal(mean, std, validate_args=False).log_prob(scaled)
+        if self.clipped_actions:
+            beyond = th.special.log_ndtr((scaled.sign() * mean - 1.0) / std)
+            log_probs = th.where(scaled.abs() >= AT_LIMIT, beyond, log_probs)
+        return log_probs.sum(dim=-1)
 
     def scale_actions(self, actions: th.Tensor) -> th.Tensor:
         """From the action space to [-1, 1]."""
@@ -340,19 +378,18 @@ class ProQPolicy(SavedPolicy):
         :param deterministic: the mean instead of a sample
         :param generator: source of the samples
         """
-        mean, std = self.action_distribution(observations, here, target)
+        mean, _ = self.action_distribution(observations, here, target)
         if not deterministic:
-            noise = th.randn(mean.shape, generator=generator, device=mean.device)
-            mean = th.addcmul(mean, std, noise).clamp_(-1.0, 1.0)
-        return th.lerp(self.action_low, self.action_high, 0.5 * mean + 0.5)
+            mean = th.addcmul(mean, self.sampled_std, th.randn(mean.shape, generator=generator, device=mean.device))
+        return th.lerp(self.action_low, self.action_high, 0.5 * mean.clamp(-1.0, 1.0) + 0.5)
 
     def forward(self, observation: PyTorchObs, deterministic: bool = False) -> th.Tensor:
         return self._predict(observation, deterministic)
 
     def _predict(self, observation: PyTorchObs, deterministic: bool = False) -> th.Tensor:
         assert isinstance(observation, dict)
-        here, goals = (self.on_map(observation[key].float()) for key in (self.map_key, "desired_goal"))
-        here = self.locate(here)
+        here = self.locate(self.on_map(observation[self.map_key].float()))
+        goals = self.asked(observation["desired_goal"].float())
         target = self.locate(goals) if self.goal_states is None else self._nearest(here, self.goal_states(goals))
         return self.act(observation["observation"].float(), here, target, deterministic, self.generator)
 

@@ -109,6 +109,8 @@ class ProQ(OfflineAlgorithm):
         keypoints settle on the nearest states of the data, and the actor goes on alone, on a map that no longer moves
     :param actor_fraction: share of the updates, the last ones, in which the actor is learned; the learning rate of map
         and actor follows the share of each
+    :param acting_std: the most that the standard deviation of sampled actions may be, on a scale from -1 to 1: whoever
+        learns from noisy actions need not act as noisily; None for what is learned, as in the paper
     :param goals: how value and actor goals are drawn, see :class:`~proq_agent.common.goal_sampling.GoalSampling`
     :param distance: see :class:`~proq_agent.proq.settings.DistanceSettings`
     :param keypoints: see :class:`~proq_agent.proq.settings.KeypointSettings`
@@ -157,6 +159,7 @@ class ProQ(OfflineAlgorithm):
         advantage_steps: int = 1,
         map_fraction: float = 1.0,
         actor_fraction: float = 1.0,
+        acting_std: float | None = None,
         goals: GoalSampling | dict[str, Any] | None = None,
         distance: DistanceSettings | dict[str, Any] | None = None,
         keypoints: KeypointSettings | dict[str, Any] | None = None,
@@ -201,6 +204,7 @@ class ProQ(OfflineAlgorithm):
         self.advantage_steps = advantage_steps
         self.map_fraction = map_fraction
         self.actor_fraction = actor_fraction
+        self.acting_std = acting_std
         self.goals = as_settings(GoalSampling, groups["goals"])
         self.distance = as_settings(DistanceSettings, groups["distance"])
         self.keypoints = as_settings(KeypointSettings, groups["keypoints"])
@@ -228,6 +232,8 @@ class ProQ(OfflineAlgorithm):
             raise ValueError(f"max_weight must be positive, got {self.max_weight!r}")
         if self.advantage_steps < 1:
             raise ValueError(f"advantage_steps must be a number of steps, at least 1, got {self.advantage_steps!r}")
+        if self.acting_std is not None and not 0.0 <= self.acting_std < math.inf:
+            raise ValueError(f"acting_std must be a number, 0 or more, or None, got {self.acting_std!r}")
         if self.stochastic not in ("plan", "ignore"):
             raise ValueError(f"stochastic must be 'plan' or 'ignore', got {self.stochastic!r}")
         if not 0.0 <= self.held_out <= 0.5:
@@ -249,12 +255,13 @@ class ProQ(OfflineAlgorithm):
 
     @classmethod
     def acting_settings(cls, arguments: Mapping[str, Any]) -> tuple[str, ...]:
-        """Planning is, unless the actor is given goals within a hop, which ``planning.max_hop`` bounds."""
-        return () if arguments["goals"]["actor"]["on_map"] else ("planning",)
+        """Planning is, too, unless the actor is given goals within a hop, which ``planning.max_hop`` bounds."""
+        return ("acting_std",) if arguments["goals"]["actor"]["on_map"] else ("acting_std", "planning")
 
     def _policy_arguments(self) -> dict[str, Any]:
         return {
             "n_keypoints": self.keypoints.n or FIRST_KEYPOINTS,
+            "acting_std": self.acting_std,
             "map_on_observation": self.map_of == "observations",
             "open_goals": self.map_of == "open goals",
             "coordinates": None if isinstance(self.map_of, str) else self.map_of,
@@ -297,8 +304,9 @@ class ProQ(OfflineAlgorithm):
     def on_map(self, dataset: GoalDataset) -> GoalDataset:
         """The same trajectories, with points of the map for goals."""
         if self.map_of == "observations":
-            return dataset.on_observations()
-        return dataset if isinstance(self.map_of, str) else dataset.on_coordinates(self.map_of)
+            dataset = dataset.on_observations()
+        coordinates = self.policy.coordinates
+        return dataset if coordinates is None else dataset.on_coordinates(coordinates)
 
     def _complete_settings(self, dataset: GoalDataset) -> None:
         """Losses follow the data where they are not told; of an agent that goes on, too, if it was told to forget."""
@@ -552,7 +560,7 @@ class ProQ(OfflineAlgorithm):
 
         :param agent: anything with SB3's ``predict`` for these goals, such as GCBC, GCIVL or HIQL
         """
-        return GuidedController(lambda: self.navigator, agent)
+        return GuidedController(self, agent)
 
     def predict(
         self,
@@ -572,7 +580,7 @@ class ProQ(OfflineAlgorithm):
         """
         arrays, single = self._check_observation(observation)
         navigator = self.navigator
-        here, goals = (self.policy.on_map(arrays[key]) for key in (self.policy.map_key, "desired_goal"))
+        here, goals = self.policy.on_map(arrays[self.policy.map_key]), self.policy.asked(arrays["desired_goal"])
         decision, state = navigator.decide(here, goals, state, episode_start)
         actions = navigator.act(arrays["observation"], decision, deterministic, self.acting_generator)
         check_actions(actions)
@@ -585,7 +593,7 @@ class ProQ(OfflineAlgorithm):
         :param start: ``[goal_dim]`` where the agent is; its observation if that is what the map is of
         :param goal: ``[goal_dim]`` where it wants to be
         """
-        return self.navigator.plan(*(self.policy.on_map(np.asarray(point)) for point in (start, goal)))
+        return self.navigator.plan(self.policy.on_map(np.asarray(start)), self.policy.asked(np.asarray(goal)))
 
     def keypoints_without_barrier(self, n_updates: int) -> np.ndarray:
         """

@@ -34,8 +34,9 @@ class RowMap:
         self.encoder, self.embedder, self.actor = map(_Layers, (policy.encoder, policy.embedder, policy.actor))
         self.n_components, self.embedding_dim = policy.quasimetric.n_components, policy.embedder.output.out_features
         self.latent_dim, self.directed_actor = policy.latent_dim, policy.directed_actor
+        self.clipped_actions = policy.clipped_actions
         self.alpha = policy.quasimetric.alpha.item()
-        self.std = policy.log_std.detach().exp().numpy()
+        self.std = policy.sampled_std.detach().numpy()
         scalers = policy.goal_scaler, policy.observation_scaler
         (self.goal_mean, self.goal_std), (self.observation_mean, self.observation_std) = (
             (scaler.mean.numpy(), scaler.std.numpy()) for scaler in scalers
@@ -127,7 +128,9 @@ class RowMap:
         if self.directed_actor:
             way = way[:, self.latent_dim :]
             inputs.append(way / (np.linalg.norm(way, axis=1, keepdims=True) + NO_WAY))
-        mean = np.tanh(self.actor(np.concatenate(inputs, axis=1)))
+        mean = self.actor(np.concatenate(inputs, axis=1))
+        if not self.clipped_actions:
+            mean = np.tanh(mean)
         if not deterministic:
             mean += self.std * th.randn(mean.shape, generator=generator).numpy()
         return (self.action_centre + self.action_scale * mean).clip(self.action_low, self.action_high)

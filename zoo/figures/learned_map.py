@@ -66,7 +66,9 @@ class LearnedMap:
 
     def to_goals(self, points: np.ndarray) -> np.ndarray:
         """Points ``[n, 2]`` of the plane to goals ``[n, goal_dim]``; whole goals are returned as they are."""
-        points = self.policy.on_map(np.atleast_2d(np.asarray(points, dtype=np.float32)))
+        points = np.atleast_2d(np.asarray(points, dtype=np.float32))
+        if points.shape[1:] == self.policy.observation_space["desired_goal"].shape:
+            points = self.policy.on_map(points)
         if points.shape[1] == self.goal_dim:
             return points
         if points.shape[1] != 2:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from proq_agent import GoalDataset, GoalSpec
-from proq_agent.proq.markov import HIDDEN_LIMIT, choose_map, hidden_share
+from proq_agent import GoalDataset, GoalSpec, ProQ
+from proq_agent.proq.markov import HIDDEN_LIMIT, choose_map, hidden_share, needed_coordinates
 
 
 def ball(friction: float, goal: GoalSpec, rng: np.random.Generator) -> GoalDataset:
@@ -78,3 +78,41 @@ def test_few_or_short_logs_are_no_reason_to_distrust_goals(rows):
     rng = np.random.default_rng(0)
     data = GoalDataset(rng.normal(size=(rows, 3)), rng.normal(size=(rows, 1)), np.arange(rows) % 2 == 1, goal=[0])
     assert choose_map(data) == "goals"
+
+
+PLACE, SHAKE, COLOUR, LOAD = range(4)
+
+
+def cart(asked: dict[int, float], heavy: bool = False) -> GoalDataset:
+    """On a line, shaken, with a colour that is painted over now and then, and a load that may keep it where it is."""
+    rng = np.random.default_rng(0)
+    rows = []
+    for _ in range(100):
+        x, push, colour, load = rng.uniform(-20, 20), 0.0, rng.uniform(-1.0, 1.0), rng.choice([0.0, 1.0])
+        for t in range(100):
+            push = rng.uniform(-1.0, 1.0) if t % 7 == 0 else push
+            colour = rng.uniform(-1.0, 1.0) if rng.random() < 0.002 else colour
+            rows.append((x, rng.uniform(-1.0, 1.0), colour, load, push, t == 99))
+            x += push * (1.0 - load if heavy else 1.0)
+    array = np.array(rows)
+    goal = GoalSpec(tolerance=[asked.get(i) for i in range(4)])
+    return GoalDataset(array[:, :4], array[:, 4:5], array[:, 5], goal=goal)
+
+
+def test_what_nobody_asks_for_and_hardly_changes_is_no_part_of_the_map(capsys):
+    assert needed_coordinates(cart({PLACE: 0.5})) == (PLACE, SHAKE)
+    kwargs = {"keypoints": {"n": 4}, "policy_kwargs": {"hidden_sizes": [8]}, "device": "cpu", "seed": 0}
+    model = ProQ(dataset=cart({PLACE: 0.5}), verbose=1, **kwargs)
+    assert model.map_of == "open goals" and model.policy.coordinates == [PLACE, SHAKE]
+    assert "the map is of coordinates [0, 1] (policy_kwargs)" in capsys.readouterr().out
+    told = ProQ(dataset=cart({PLACE: 0.5}), **kwargs | {"policy_kwargs": {"hidden_sizes": [8], "coordinates": None}})
+    assert told.policy.coordinates is None
+
+
+def test_what_somebody_asks_for_is_part_of_the_map():
+    assert needed_coordinates(cart({PLACE: 0.5, COLOUR: 0.1})) == (PLACE, SHAKE, COLOUR)
+    assert needed_coordinates(cart(dict.fromkeys(range(4), 0.1))) is None
+
+
+def test_what_tells_what_comes_next_is_part_of_the_map():
+    assert needed_coordinates(cart({PLACE: 0.5}, heavy=True)) is None

@@ -1,4 +1,4 @@
-"""Do goals alone tell what comes next? A map of positions is wrong where the way on depends on the velocity."""
+"""What a map is of: too little, and it does not tell what comes next; too much, and no two states are near."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import torch as th
 
 from proq_agent.common.dataset import GoalDataset
 from proq_agent.common.row_file import Rows, whole
-from proq_agent.proq.time_scale import time_scale
+from proq_agent.proq.time_scale import time_scale, time_scales
 
 MAPS = ("goals", "open goals", "observations", "places")
 
@@ -17,6 +17,8 @@ N_FEATURES = 256
 MAX_SHUFFLED = 1 << 23  # rows whose numbers are held in memory
 # Share of where one gets in this time that the actions and the goal leave open, and the whole observation tells.
 HIDDEN_LIMIT = 0.25
+# A coordinate that nobody asks for is in the way if it takes so many times as long to change as the slowest asked for.
+SLOWER = 2.0
 
 
 def choose_map(dataset: GoalDataset) -> str:
@@ -30,6 +32,28 @@ def choose_map(dataset: GoalDataset) -> str:
     return "open goals" if dataset.goal_spec.leaves_open else "goals"
 
 
+def needed_coordinates(dataset: GoalDataset) -> tuple[int, ...] | None:
+    """
+    The coordinates that a map is of where goals leave some open: all but those that nobody asks for and that change
+    more slowly than what is asked for, as how a cube is turned while it is to be moved. Hardly any two states have
+    these in common, so that on a map of them all states are far from each other, for a reason that does not matter.
+
+    :param dataset: its goals say what they ask for
+    :return: None for all: there are no others, or they tell what comes next, as the load of a truck
+    """
+    if not dataset.goal_spec.leaves_open:
+        return None
+    asked = np.isfinite(dataset.goal_spec.tolerances(dataset.achieved_goals.shape[1]))
+    times = time_scales(dataset)
+    if not np.isfinite(times[asked]).any():
+        return None
+    kept = asked | (times <= SLOWER * np.nanmax(times[asked]))
+    chosen = tuple(np.flatnonzero(kept).tolist())
+    if kept.all() or hidden_share(dataset.on_coordinates(chosen), asked=asked[kept]) > HIDDEN_LIMIT:
+        return None
+    return chosen
+
+
 def shows_its_episode(dataset: GoalDataset) -> bool:
     """Whether a coordinate of observations never changes in a trajectory, but from one to another."""
     dataset = dataset.in_memory(MAX_SHUFFLED // dataset.observations.shape[1])
@@ -38,7 +62,7 @@ def shows_its_episode(dataset: GoalDataset) -> bool:
     return bool((stays & (observations[starts] != observations[starts[0]]).any(dim=0)).any())
 
 
-def hidden_share(dataset: GoalDataset, seed: int = 0) -> float:
+def hidden_share(dataset: GoalDataset, seed: int = 0, asked: np.ndarray | None = None) -> float:
     """
     How much of the way that goals make in some steps depends on what observations show and goals do not.
 
@@ -51,6 +75,7 @@ def hidden_share(dataset: GoalDataset, seed: int = 0) -> float:
 
     :param dataset: with at least some trajectories longer than the horizon; otherwise the horizon is shorter
     :param seed: of the choice of rows and features
+    :param asked: ``[goal_dim]`` bool, the coordinates whose way counts; all by default
     :return: share of the displacement's variance, from 0 to 1
     """
     if dataset.observations is dataset.achieved_goals:
@@ -66,6 +91,7 @@ def hidden_share(dataset: GoalDataset, seed: int = 0) -> float:
     rows = chosen + (starts - (ends - lasting))[np.searchsorted(ends, chosen, side="right")]
     observations, goals = (_at(rows, values) for values in (dataset.observations, dataset.achieved_goals))
     moved = (_at(rows + horizon, dataset.achieved_goals) - goals) / dataset.goal_scale.cpu().numpy()
+    moved = moved if asked is None else moved[:, asked]
     spread = moved.var(axis=0).sum()
     if spread == 0.0:
         return 0.0

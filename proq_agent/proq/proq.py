@@ -49,7 +49,7 @@ from proq_agent.proq.keypoints import (
 from proq_agent.proq.look_ahead import Later, look_ahead
 from proq_agent.proq.map_goals import choose_on_map
 from proq_agent.proq.map_progress import distance_per_step
-from proq_agent.proq.markov import MAPS, choose_map
+from proq_agent.proq.markov import MAPS, choose_map, needed_coordinates
 from proq_agent.proq.objectives import Known, MapObjective, actor_objective, map_objective
 from proq_agent.proq.pace import sampled_pace
 from proq_agent.proq.places import place_coordinates
@@ -212,6 +212,10 @@ class ProQ(OfflineAlgorithm):
         self.map_of: str | Sequence[int] = _map_of(map_of, dataset)
         if map_of is None and self.map_of == "observations" and verbose:
             print("goals and actions do not tell what comes next, observations do: the map is of these (map_of)")
+        if dataset is not None and self.map_of == "open goals" and "coordinates" not in self.policy_kwargs:
+            self.policy_kwargs["coordinates"] = needed_coordinates(dataset)
+            if verbose and (needed := self.policy_kwargs["coordinates"]):
+                print(f"goals leave open what hardly changes: the map is of coordinates {list(needed)} (policy_kwargs)")
         told = "quaternions" in self.policy_kwargs
         if dataset is not None and not told and (found := find_quaternions(dataset)):
             self.policy_kwargs["quaternions"] = found

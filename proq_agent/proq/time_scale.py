@@ -20,15 +20,13 @@ FOCUS, OFFSET = 2.3, 4.6
 SOFTNESS = 4.0  # of the offset: far_scale * far_offset
 
 
-def time_scale(dataset: GoalDataset) -> float:
+def time_scales(dataset: GoalDataset) -> np.ndarray:
     """
-    Steps until a trajectory is half as far from where it was as random states are from each other.
-
-    That time is taken of each coordinate, and the median of them is the scale: a coordinate that is all noise is as far
-    away after one step, and one that is set at the start of an episode never moves.
+    Of each coordinate of goal space: steps until a trajectory is half as far from where it was as random states are
+    from each other.
 
     :param dataset: trajectories that are too short to get as far tell by how far they get
-    :return: at least 1
+    :return: ``[goal_dim]``, NaN for one that never moves
     """
     generator = th.Generator(dataset.device).manual_seed(SEED)
 
@@ -39,12 +37,23 @@ def time_scale(dataset: GoalDataset) -> float:
     leads = leads_up_to(dataset, LONGEST_LEAD)
     gone = np.array([apart(*pairs_apart(dataset, lead, generator)) for lead in leads])
     gone = np.maximum.accumulate(gone)  # whoever comes back has been away
-    moves = (usual > 0.0) & (gone[-1] > 0.0)
-    if not moves.any():
-        return 1.0
-    shares = gone[:, moves] / usual[moves]
-    times = [np.interp(0.5, np.append(0.0, share), [0, *leads]) * max(1.0, 0.5 / share[-1]) for share in shares.T]
-    return max(float(np.median(times)), 1.0)
+    times = np.full(len(usual), np.nan)
+    for i in np.flatnonzero((usual > 0.0) & (gone[-1] > 0.0)):
+        share = gone[:, i] / usual[i]
+        times[i] = np.interp(0.5, np.append(0.0, share), [0, *leads]) * max(1.0, 0.5 / share[-1])
+    return times
+
+
+def time_scale(dataset: GoalDataset) -> float:
+    """
+    The median of :func:`time_scales`: a coordinate that is all noise is as far away after one step, and one that is set
+    at the start of an episode never moves.
+
+    :param dataset: shows how far trajectories get
+    :return: at least 1
+    """
+    times = time_scales(dataset)
+    return max(float(np.nanmedian(times)), 1.0) if np.isfinite(times).any() else 1.0
 
 
 def choose_distance(settings: DistanceSettings, dataset: GoalDataset) -> tuple[DistanceSettings, str]:

@@ -143,7 +143,8 @@ class Renamed:
             if name in self.places:
                 for part in reversed(self.places[name].split(".")):
                     value = {part: value}
-                new = changed({key: {} if given is None else given for key, given in new.items()}, value)
+                groups: dict[str, Any] = {group: {} for group in value if new.get(group) is None}
+                new = changed(new | groups, value)
             elif value != self.gone[name]:
                 raise ValueError(f"{name} is no longer an option: leave it out ({self.gone[name]!r} is what is done)")
         moved = [f"{name} is {self.places[name]} now" for name in old if name in self.places]

@@ -58,6 +58,8 @@ def test_an_agent_plans_on_some_coordinates_of_open_goals(tmp_path):
     action, _ = model.predict(now, deterministic=True)
     assert_allclose(model.predict(now | {"desired_goal": elsewhere}, deterministic=True)[0], action)
     assert_allclose(model.plan(now["achieved_goal"], goal).points[-1][[0, 2]], [0.5, -0.5])
+    at = model.plan(now["achieved_goal"], goal[[0, 1, 3]])  # a point of the map asks for what it has
+    assert_allclose(at.points[-1][[0, 2]], [0.5, -0.5])
     model.save(tmp_path / "agent")
     loaded = ProQ.load(tmp_path / "agent", device="cpu")
     assert_allclose(loaded.predict(now, deterministic=True)[0], action, rtol=1e-5)

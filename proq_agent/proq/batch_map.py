@@ -44,15 +44,18 @@ class BatchMap:
     @th.no_grad()
     def goal_states(self, desired: np.ndarray) -> np.ndarray:
         """
-        See :class:`~proq_agent.proq.goal_states.GoalStates`.
+        See :class:`~proq_agent.proq.goal_states.GoalStates`. A point of a map of some coordinates asks for what it has.
 
         :raises ValueError: if these are no goals
         """
-        assert self.policy.goal_states is not None
-        dim = len(self.policy.goal_states.tolerances)
+        goal_states = self.policy.goal_states
+        assert goal_states is not None
+        if self.policy.coordinates is not None and desired.shape[1:] == goal_states.states.shape[1:]:
+            desired = goal_states.of_points(self._tensor(desired)).cpu().numpy()
+        dim = len(goal_states.tolerances)
         if desired.ndim != 2 or desired.shape[1] != dim or not np.isfinite(desired).all():
             raise ValueError(f"goal must be a finite point with {dim} coordinates, got {desired.tolist()}")
-        return self.policy.goal_states(self._tensor(desired)).cpu().numpy()
+        return goal_states(self._tensor(desired)).cpu().numpy()
 
     @th.no_grad()
     def reachable(self, points: np.ndarray) -> np.ndarray:

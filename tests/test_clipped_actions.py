@@ -82,7 +82,6 @@ def test_a_mean_beyond_the_limits_is_an_action_at_the_limit(tiny):
 def test_samples_may_be_less_noisy_than_the_data(tiny, tmp_path):
     model = tiny(acting_std=0.1)
     assert (model.policy.log_std == 0.0).all()  # a deviation of 1 is what the actor begins with
-    assert_allclose(model.policy.sampled_std.detach(), 0.1)
     many = {key: np.ones((2000, 2), dtype=np.float32) for key in model.observation_space.spaces}
     means, samples = (model.predict(many, deterministic=d)[0] for d in (True, False))
     scaled = 2.0 * (samples - means) / (model.action_space.high - model.action_space.low)

@@ -15,9 +15,10 @@ onnxruntime = pytest.importorskip("onnxruntime")
 
 # In the tables of supported operators of Unity's Sentis 1.2 and later.
 PLAIN = {
-    *("Abs", "Add", "Cast", "Concat", "Constant", "Cos", "Div", "Erf", "Gather", "Gemm", "Greater", "Identity", "Less"),
-    *("MatMul", "Max", "Min", "Mul", "Pow", "ReduceMax", "ReduceMean", "ReduceSum", "Reshape", "Shape", "Sigmoid"),
-    *("Sin", "Slice", "Split", "Sqrt", "Squeeze", "Sub", "Tanh", "TopK", "Transpose", "Unsqueeze", "Where"),
+    *("Abs", "Add", "Cast", "Clip", "Concat", "Constant", "Cos", "Div", "Erf", "Gather", "Gemm", "Greater"),
+    *("Identity", "Less", "MatMul", "Max", "Min", "Mul", "Pow", "ReduceMax", "ReduceMean", "ReduceSum", "Reshape"),
+    *("Shape", "Sigmoid", "Sin", "Slice", "Split", "Sqrt", "Squeeze", "Sub", "Tanh", "TopK", "Transpose"),
+    *("Unsqueeze", "Where"),
 }
 INPUTS = {
     "actor": {"observation": 2, "achieved_goal": 2, "desired_goal": 2},

@@ -30,8 +30,8 @@ def sampled_pace(policy: ProQPolicy, dataset: GoalDataset, hop: float) -> float:
     rows = dataset.nth_transitions(th.as_tensor(chosen, device=dataset.device))
     later = dataset.ahead(rows, max(1, round(hop)))
     here, target = (policy.locate(dataset.achieved_goals[index]) for index in (rows, later))
-    mean, _ = policy.action_distribution(dataset.observations[rows], here, target)
-    sampled, mean = _clipped_mean(mean, policy.sampled_std), mean.clamp(-1.0, 1.0)
+    mean, std = policy.action_distribution(dataset.observations[rows], here, target)
+    sampled, mean = _clipped_mean(mean, policy.sampled_std(std)), mean.clamp(-1.0, 1.0)
     share = (sampled * mean).sum() / mean.square().sum().clamp_min(th.finfo(mean.dtype).tiny)
     return min(share.item(), 1.0) or 1.0  # of an actor that never moves as much as of any
 

@@ -332,10 +332,13 @@ class ProQPolicy(SavedPolicy):
         mean = self.actor(th.cat(inputs, dim=-1), generator)
         return mean if self.clipped_actions else mean.tanh(), self.log_std.exp()
 
-    @property
-    def sampled_std(self) -> th.Tensor:
-        """``[action_dim]`` the standard deviation of sampled actions, before they are clipped."""
-        return self.log_std.exp().clamp_max(th.inf if self.acting_std is None else self.acting_std)
+    def sampled_std(self, std: th.Tensor) -> th.Tensor:
+        """
+        The standard deviation of sampled actions, before they are clipped.
+
+        :param std: of π
+        """
+        return std if self.acting_std is None else std.clamp_max(self.acting_std)
 
     def log_prob(
         self,
@@ -378,9 +381,10 @@ class ProQPolicy(SavedPolicy):
         :param deterministic: the mean instead of a sample
         :param generator: source of the samples
         """
-        mean, _ = self.action_distribution(observations, here, target)
+        mean, std = self.action_distribution(observations, here, target)
         if not deterministic:
-            mean = th.addcmul(mean, self.sampled_std, th.randn(mean.shape, generator=generator, device=mean.device))
+            noise = th.randn(mean.shape, generator=generator, device=mean.device)
+            mean = th.addcmul(mean, self.sampled_std(std), noise)
         return th.lerp(self.action_low, self.action_high, 0.5 * mean.clamp(-1.0, 1.0) + 0.5)
 
     def forward(self, observation: PyTorchObs, deterministic: bool = False) -> th.Tensor:

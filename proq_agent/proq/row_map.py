@@ -36,7 +36,7 @@ class RowMap:
         self.latent_dim, self.directed_actor = policy.latent_dim, policy.directed_actor
         self.clipped_actions = policy.clipped_actions
         self.alpha = policy.quasimetric.alpha.item()
-        self.std = policy.sampled_std.detach().numpy()
+        self.std = policy.sampled_std(policy.log_std.detach().exp()).numpy()
         scalers = policy.goal_scaler, policy.observation_scaler
         (self.goal_mean, self.goal_std), (self.observation_mean, self.observation_std) = (
             (scaler.mean.numpy(), scaler.std.numpy()) for scaler in scalers

@@ -50,9 +50,9 @@ class BatchMap:
         """
         goal_states = self.policy.goal_states
         assert goal_states is not None
-        if self.policy.coordinates is not None and desired.shape[1:] == goal_states.states.shape[1:]:
-            desired = goal_states.of_points(self._tensor(desired)).cpu().numpy()
         dim = len(goal_states.tolerances)
+        if self.policy.coordinates is not None and desired.shape[1:] == goal_states.states.shape[1:]:
+            desired = self.policy.shown(desired, np.zeros(dim, dtype=np.float32))
         if desired.ndim != 2 or desired.shape[1] != dim or not np.isfinite(desired).all():
             raise ValueError(f"goal must be a finite point with {dim} coordinates, got {desired.tolist()}")
         return goal_states(self._tensor(desired)).cpu().numpy()

@@ -69,13 +69,6 @@ class GoalStates(nn.Module):
         kept[self.coordinates] = th.arange(len(self.coordinates), device=device)
         self.entries.copy_(kept[entries].masked_fill(tolerances.isinf(), -1))
 
-    def of_points(self, points: th.Tensor) -> th.Tensor:
-        """Goals ``[B, goal_dim]`` that ask for what points ``[B, state_dim]`` of the map have."""
-        goals = points.new_zeros(len(points), len(self.entries))
-        own = self.entries >= 0
-        goals[:, own] = points[:, self.entries[own]]
-        return goals
-
     def forward(self, desired: th.Tensor) -> th.Tensor:
         """
         ``[B, N_MEMBERS, state_dim]`` states that satisfy each goal.

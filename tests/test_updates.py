@@ -5,8 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from proq_agent import GCBC, GoalDataset
+from proq_agent import GCBC, GCIQL, GoalDataset
 from proq_agent.common.updates import LEAST_UPDATES, enough_updates
+from zoo.config import load_hyperparams
+from zoo.registry import ALGOS, algorithm
 
 
 def logs(rows: int, observation_dim: int = 2, goal_dim: int = 2, action_dim: int = 2) -> GoalDataset:
@@ -26,8 +28,20 @@ def test_more_numbers_take_more_updates_and_few_rows_take_fewer():
 
 
 def test_learning_takes_them_unless_told(capsys: pytest.CaptureFixture[str]):
-    model = GCBC(dataset=logs(20), batch_size=4, policy_kwargs={"hidden_sizes": [2]}, verbose=1)
+    model = GCIQL(dataset=logs(20), batch_size=4, policy_kwargs={"hidden_sizes": [2]}, verbose=1)
     assert model.learn(3, log_interval=None).num_timesteps == 3
     assert "from the data" not in capsys.readouterr().out
     assert model.learn(log_interval=None).num_timesteps == LEAST_UPDATES
     assert f"from the data: {LEAST_UPDATES} updates" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("name", [name for name in ALGOS if name != "proq"])
+def test_other_algorithms_take_the_time_of_proq(name: str):
+    model = algorithm(name)(dataset=logs(100_000), policy_kwargs={"hidden_sizes": [2]})
+    assert model.enough_updates() == round(10_000 * model.updates_at_equal_time)
+    _, in_the_zoo = load_hyperparams("pointmaze-giant-stitch-v0", algo=name)
+    assert in_the_zoo is None  # left to the data
+
+
+def test_an_update_of_cloning_alone_is_the_cheapest():
+    assert GCBC.updates_at_equal_time == max(algorithm(name).updates_at_equal_time for name in ALGOS) > 1.0

@@ -85,6 +85,8 @@ class OfflineAlgorithm(SavedAlgorithm):
     generators: ClassVar[tuple[str, ...]] = ("generator", "acting_generator")
     #: whether :meth:`train` lets networks see ``own_rows`` and losses ``whole`` batches, see ``distributed.py``
     shares_batches: ClassVar[bool] = False
+    #: how many of its updates take the CPU time of one of ProQ's, so that algorithms are compared at equal time
+    updates_at_equal_time: ClassVar[float] = 1.0
 
     def __init__(
         self,
@@ -348,8 +350,11 @@ class OfflineAlgorithm(SavedAlgorithm):
         self._accumulate(metrics)
 
     def enough_updates(self) -> int:
-        """What :meth:`learn` takes where nobody says it, see :func:`~proq_agent.common.updates.enough_updates`."""
-        return enough_updates(self._known_dataset(), self.batch_size)
+        """
+        What :meth:`learn` takes where nobody says it: the CPU time that ProQ takes, see
+        :func:`~proq_agent.common.updates.enough_updates`.
+        """
+        return round(self.updates_at_equal_time * enough_updates(self._known_dataset(), self.batch_size))
 
     def _known_dataset(self) -> GoalDataset:
         if self.dataset is None:

@@ -52,6 +52,7 @@ class CRL(GoalConditioned):
     """
 
     policy_aliases: ClassVar[dict[str, type[BasePolicy]]] = {"MultiInputPolicy": CRLPolicy}
+    updates_at_equal_time: ClassVar[float] = 0.9
     policy: CRLPolicy
 
     def __init__(

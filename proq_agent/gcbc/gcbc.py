@@ -35,6 +35,7 @@ class GCBC(GoalConditioned):
     """
 
     policy_aliases: ClassVar[dict[str, type[BasePolicy]]] = {"MultiInputPolicy": GoalPolicy}
+    updates_at_equal_time: ClassVar[float] = 4.5
 
     def __init__(
         self,

@@ -43,6 +43,7 @@ class GCIVL(GoalConditioned):
     """
 
     policy_aliases: ClassVar[dict[str, type[BasePolicy]]] = {"MultiInputPolicy": GCIVLPolicy}
+    updates_at_equal_time: ClassVar[float] = 1.15
     policy: GCIVLPolicy
 
     def __init__(

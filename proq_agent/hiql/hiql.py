@@ -50,6 +50,7 @@ class HIQL(GoalConditioned):
     """
 
     policy_aliases: ClassVar[dict[str, type[BasePolicy]]] = {"MultiInputPolicy": HIQLPolicy}
+    updates_at_equal_time: ClassVar[float] = 0.6
     policy: HIQLPolicy
 
     def __init__(

@@ -55,6 +55,7 @@ class QRL(GoalConditioned):
     """
 
     policy_aliases: ClassVar[dict[str, type[BasePolicy]]] = {"MultiInputPolicy": QRLPolicy}
+    updates_at_equal_time: ClassVar[float] = 0.85
     policy: QRLPolicy
 
     def __init__(

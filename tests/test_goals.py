@@ -46,6 +46,15 @@ def test_a_coordinate_with_a_period_is_the_same_after_it(a: float, b: float, tur
     assert apart == pytest.approx([expected, 2.0], abs=1e-9)
 
 
+def test_some_coordinates_of_a_goal_keep_what_is_said_of_them() -> None:
+    whole = GoalSpec(tolerance=(0.1, None, 0.3, 0.2), period=(None, 1.0, 2.0, None))
+    assert whole.asked(4).tolist() == [True, False, True, True]
+    assert whole.on_coordinates([2, 1], 4) == GoalSpec(tolerance=(0.3, None), period=(2.0, 1.0))
+    assert whole.on_coordinates([1], 4) == GoalSpec()  # which asks for nothing
+    assert GoalSpec(tolerance=0.1).on_coordinates([0, 2], 4).tolerance == (0.1, 0.1)
+    assert GoalSpec().on_coordinates([0, 2], 4) == GoalSpec() and GoalSpec().asked(2).all()
+
+
 @pytest.mark.parametrize(
     ("kwargs", "message"),
     [

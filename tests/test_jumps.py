@@ -148,3 +148,24 @@ def test_a_slow_sensor_does_not_jump(every: int) -> None:
     seen = np.repeat(np.cumsum(rng.uniform(-0.1, 0.1, (20_001, 2)), axis=0)[::every], every, axis=0)
     seen = seen + rng.normal(scale=1e-6, size=seen.shape)
     assert not len(find_jumps(seen[:-1], seen[1:]).rows)
+
+
+def drawer(rng: np.random.Generator, moves: int, lasting: int) -> tuple[np.ndarray, np.ndarray]:
+    """A hand that wanders, and a drawer that it moves now and then, for so many steps."""
+    n = 20_000
+    hand = np.cumsum(rng.uniform(-0.1, 0.1, n + 1))
+    pushed = np.zeros(n)
+    for start in rng.choice(n - lasting, moves, replace=False):
+        pushed[start : start + lasting] = 0.3
+    states = np.stack([hand, np.concatenate([[0.0], np.cumsum(pushed)])], axis=1)
+    return states[:-1], states[1:]
+
+
+def test_a_drawer_that_is_pushed_now_and_then_does_not_jump() -> None:
+    assert not len(find_jumps(*drawer(np.random.default_rng(3), 100, 12)).rows)
+
+
+def test_what_moves_by_a_single_step_now_and_then_jumps() -> None:
+    before, after = drawer(np.random.default_rng(3), 100, 1)
+    found = find_jumps(before, after).rows
+    assert set(found) == set(np.flatnonzero(after[:, 1] > before[:, 1]))

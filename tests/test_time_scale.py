@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from tiny_goal import tiny_arrays, tiny_model
 
-from proq_agent import GoalDataset, ProQ
+from proq_agent import GoalDataset, GoalSpec, ProQ
 from proq_agent.proq.settings import DistanceSettings
 from proq_agent.proq.time_scale import choose_distance, time_scale
 
@@ -22,10 +22,10 @@ def crossings(steps: int, rows: int | None = None, trajectories: int = 50) -> np
     return np.cos(angles)[..., None]
 
 
-def dataset_of(walks: np.ndarray) -> GoalDataset:
+def dataset_of(walks: np.ndarray, goal: GoalSpec | None = None) -> GoalDataset:
     n, rows, dim = walks.shape
     ends = np.tile(np.arange(rows) == rows - 1, n)
-    return GoalDataset(walks.reshape(-1, dim), np.zeros((n * rows, 1)), ends)
+    return GoalDataset(walks.reshape(-1, dim), np.zeros((n * rows, 1)), ends, goal=goal)
 
 
 @pytest.mark.parametrize("steps", [40, 400])
@@ -83,3 +83,11 @@ def test_an_agent_that_goes_on_chooses_what_it_was_told_to_forget(tmp_path):
     model = ProQ.load(tmp_path / "agent.zip", device="cpu", dataset=dataset, **changes)
     model.learn(6, reset_num_timesteps=False)
     assert model.distance.is_known and model.keypoints.repel_range == model.distance.far_focus
+
+
+def test_the_scale_is_of_what_goals_ask_for():
+    slow, fast = crossings(400), crossings(20, 401)
+    walks, alone = np.concatenate([slow, fast, fast], axis=2), time_scale(dataset_of(slow))
+    asked = dataset_of(walks, GoalSpec(tolerance=(0.1, None, None)))
+    assert time_scale(asked) == pytest.approx(alone) and time_scale(dataset_of(walks)) < 0.2 * alone
+    assert time_scale(asked.on_coordinates([0, 2])) == pytest.approx(alone)  # a part of it knows, too

@@ -8,6 +8,7 @@ topples now and then or a joint that is nearly constant do neither, and are no j
 
 Ordinary steps last. Where more than a tenth of all changes are large but each comes alone, as on ice, these are none.
 
+A drawer that is moved now and then is idle, and then goes on for a while: what comes in a row is a motion, if rare.
 A coordinate that switches between two values has no ordinary step, and says nothing about places. A coordinate that
 wraps (an angle) is followed across the seam.
 """
@@ -27,6 +28,7 @@ MAX_BETWEEN_ALONE = 0.4  # in a single coordinate, where jumps in all directions
 MIN_SAME, MIN_SAMPLE = 0.1, 50  # share of the pairs of jumps that end in the same place, if places are few; of so many
 FEWER = 3.0  # and that is so many times the share that begins in the same place
 LASTING, IDLE = 2.0, 1000.0  # ordinary steps last if large changes are this many times as large; of noise, if more
+IN_A_ROW = 0.5  # of jumps, a smaller share follows upon another one
 AT_ENDS, END = 0.9, 0.1  # a switch spends this share of the time within this part of its range from either end
 WRAPPING = 0.9  # of the jumps of a coordinate that wraps, this share leads from one end of its range to the other
 
@@ -172,8 +174,15 @@ def _threshold(
     end = _tail_end(median, large, len(size))
     if size.max() <= end:
         return end
+    if _in_a_row(size > end, follows):
+        return np.inf
     gap = _gap(size, large, max_between)
     return end if np.isinf(gap) and _lead_to_few_places(change, ends, size > 2 * end) else max(end, gap)
+
+
+def _in_a_row(large: NDArray[np.bool_], follows: NDArray[np.bool_]) -> bool:
+    """Whether most of these changes begin where another one of them ends."""
+    return np.count_nonzero(large[:-1] & large[1:] & follows) > IN_A_ROW * np.count_nonzero(large)
 
 
 def _tail_end(median: float, large: float, n_steps: int) -> float:

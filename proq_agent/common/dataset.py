@@ -200,9 +200,8 @@ class GoalDataset:
         chosen = tuple(coordinates)
         if chosen == self.coordinates:
             return self
-        other = copy.copy(self)
-        other.coordinates, other.goal_spec = chosen, GoalSpec()
-        goals = self.achieved_goals
+        other, goals = copy.copy(self), self.achieved_goals
+        other.coordinates, other.goal_spec = chosen, self.goal_spec.on_coordinates(chosen, goals.shape[1])
         other.achieved_goals = goals[:, list(chosen)] if isinstance(goals, th.Tensor) else goals.features(chosen)
         other.goal_scale = self.goal_scale[list(chosen)]
         other.held_out = self.held_out and self.held_out.on_coordinates(chosen)

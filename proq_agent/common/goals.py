@@ -107,6 +107,23 @@ class GoalSpec:
         self.check_dimension(goal_dim)
         return np.broadcast_to(_numbers(self.tolerance, np.inf), goal_dim).astype(np.float64)
 
+    def asked(self, goal_dim: int) -> np.ndarray:
+        """``[goal_dim]`` bool, False where a coordinate does not matter; of an unknown tolerance all do."""
+        return np.ones(goal_dim, dtype=bool) if self.tolerance is None else np.isfinite(self.tolerances(goal_dim))
+
+    def on_coordinates(self, coordinates: Sequence[int], goal_dim: int) -> GoalSpec:
+        """
+        When the same goal is reached, as far as some of its coordinates tell.
+
+        :param coordinates: numbers of these, out of ``goal_dim``
+        """
+        chosen = list(coordinates)
+        if not self.asked(goal_dim)[chosen].any():
+            return GoalSpec()
+        parts = (self.tolerance, self.tolerances), (self.period, self.periods)
+        tolerance, period = (None if value is None else tuple(of(goal_dim)[chosen]) for value, of in parts)
+        return GoalSpec(tolerance=tolerance, period=period)
+
     def periods(self, goal_dim: int) -> np.ndarray:
         """``[goal_dim]``, ``inf`` where a coordinate does not repeat."""
         self.check_dimension(goal_dim)

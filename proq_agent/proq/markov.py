@@ -43,13 +43,13 @@ def needed_coordinates(dataset: GoalDataset) -> tuple[int, ...] | None:
     """
     if not dataset.goal_spec.leaves_open:
         return None
-    asked = np.isfinite(dataset.goal_spec.tolerances(dataset.achieved_goals.shape[1]))
+    asked = dataset.goal_spec.asked(dataset.achieved_goals.shape[1])
     times = time_scales(dataset)
     if not np.isfinite(times[asked]).any():
         return None
     kept = asked | (times <= SLOWER * np.nanmax(times[asked]))
     chosen = tuple(np.flatnonzero(kept).tolist())
-    if kept.all() or hidden_share(dataset.on_coordinates(chosen), asked=asked[kept]) > HIDDEN_LIMIT:
+    if kept.all() or hidden_share(dataset.on_coordinates(chosen)) > HIDDEN_LIMIT:
         return None
     return chosen
 
@@ -62,9 +62,10 @@ def shows_its_episode(dataset: GoalDataset) -> bool:
     return bool((stays & (observations[starts] != observations[starts[0]]).any(dim=0)).any())
 
 
-def hidden_share(dataset: GoalDataset, seed: int = 0, asked: np.ndarray | None = None) -> float:
+def hidden_share(dataset: GoalDataset, seed: int = 0) -> float:
     """
-    How much of the way that goals make in some steps depends on what observations show and goals do not.
+    How much of the way that goals make in some steps depends on what observations show and goals do not. It is that of
+    the coordinates that matter to goals.
 
     These are ``HORIZON`` steps, or those in which half the world is crossed, if that takes less: after several swings
     nobody can tell where a pendulum is, whatever is known of where it was.
@@ -75,7 +76,6 @@ def hidden_share(dataset: GoalDataset, seed: int = 0, asked: np.ndarray | None =
 
     :param dataset: with at least some trajectories longer than the horizon; otherwise the horizon is shorter
     :param seed: of the choice of rows and features
-    :param asked: ``[goal_dim]`` bool, the coordinates whose way counts; all by default
     :return: share of the displacement's variance, from 0 to 1
     """
     if dataset.observations is dataset.achieved_goals:
@@ -91,7 +91,7 @@ def hidden_share(dataset: GoalDataset, seed: int = 0, asked: np.ndarray | None =
     rows = chosen + (starts - (ends - lasting))[np.searchsorted(ends, chosen, side="right")]
     observations, goals = (_at(rows, values) for values in (dataset.observations, dataset.achieved_goals))
     moved = (_at(rows + horizon, dataset.achieved_goals) - goals) / dataset.goal_scale.cpu().numpy()
-    moved = moved if asked is None else moved[:, asked]
+    moved = moved[:, dataset.goal_spec.asked(goals.shape[1])]
     spread = moved.var(axis=0).sum()
     if spread == 0.0:
         return 0.0

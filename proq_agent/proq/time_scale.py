@@ -46,13 +46,14 @@ def time_scales(dataset: GoalDataset) -> np.ndarray:
 
 def time_scale(dataset: GoalDataset) -> float:
     """
-    The median of :func:`time_scales`: a coordinate that is all noise is as far away after one step, and one that is set
-    at the start of an episode never moves.
+    The median of :func:`time_scales`, of the coordinates that goals ask for: an arm is everywhere long before what it
+    carries. One that is all noise is as far away after one step, and one that is set at the start of an episode never
+    moves.
 
     :param dataset: shows how far trajectories get
     :return: at least 1
     """
-    times = time_scales(dataset)
+    times = time_scales(dataset)[dataset.goal_spec.asked(dataset.achieved_goals.shape[1])]
     return max(float(np.nanmedian(times)), 1.0) if np.isfinite(times).any() else 1.0
 
 

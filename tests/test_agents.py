@@ -18,7 +18,7 @@ AGENTS = sorted((Path(zoo.__file__).parent / "agents").glob("*/*.zip"))
 SOLVED_BY_ANTS = (
     *("medium-navigate", "large-navigate", "giant-navigate", "teleport-navigate"),
     *("medium-stitch", "large-stitch", "giant-stitch", "teleport-stitch"),
-    *("medium-explore", "large-explore"),
+    *("medium-explore", "large-explore", "teleport-explore"),
 )
 EASIEST_TASK = {"medium": 3, "large": 3, "giant": 5, "teleport": 3}  # the one with the shortest route
 

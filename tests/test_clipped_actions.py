@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from test_departures import networks
 
-from proq_agent import ProQ
+from proq_agent import GoalDataset, ProQ
 
 MEANT = 0.8
 HERE = th.zeros(1, TINY["policy_kwargs"]["latent_dim"] + 2)
@@ -97,3 +97,27 @@ def test_samples_may_be_less_noisy_than_the_data(tiny, tmp_path):
 def test_impossible_deviations_are_refused(tiny, acting_std):
     with pytest.raises(ValueError, match="acting_std must be a number, 0 or more, or None"):
         tiny(acting_std=acting_std)
+
+
+def logs(actions: np.ndarray) -> GoalDataset:
+    n = len(actions)
+    return GoalDataset(np.random.default_rng(0).normal(size=(n, 2)), actions, np.arange(n) % 50 == 49)
+
+
+@pytest.mark.parametrize(
+    ("name", "clipped"), [("noise", True), ("noise in one", True), ("little noise", False), ("a switch", False)]
+)
+def test_whether_actions_were_clipped_follows_from_the_data(name, clipped, capsys):
+    rng = np.random.default_rng(0)
+    actions = rng.uniform(-1.0, 1.0, (5000, 2))
+    actions[:, 1] += rng.normal(0.0, {"noise": 1.5, "noise in one": 1.5, "little noise": 0.3}.get(name, 0.0), 5000)
+    if name == "noise":
+        actions[:, 0] *= 2.0
+    if name == "a switch":
+        actions[:, 1] = np.sign(actions[:, 1])
+    data = logs(np.clip(actions, -1.0, 1.0) * [1.0, 30.0] + [0.0, 5.0])
+    settings = TINY | {"verbose": 1}
+    assert ProQ(dataset=data, **settings).policy.clipped_actions == clipped
+    assert ("stand for all beyond" in capsys.readouterr().out) == clipped
+    told = settings | {"policy_kwargs": TINY["policy_kwargs"] | {"clipped_actions": not clipped}}
+    assert ProQ(dataset=data, **told).policy.clipped_actions != clipped  # who says it knows it

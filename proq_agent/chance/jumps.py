@@ -182,7 +182,7 @@ def _threshold(
 
 def _in_a_row(large: NDArray[np.bool_], follows: NDArray[np.bool_]) -> bool:
     """Whether most of these changes begin where another one of them ends."""
-    return np.count_nonzero(large[:-1] & large[1:] & follows) > IN_A_ROW * np.count_nonzero(large)
+    return bool(np.count_nonzero(large[:-1] & large[1:] & follows) > IN_A_ROW * np.count_nonzero(large))
 
 
 def _tail_end(median: float, large: float, n_steps: int) -> float:

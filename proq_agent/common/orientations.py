@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING
 import torch as th
 from torch import nn
 
+from proq_agent.common.row_file import some_rows
+
 if TYPE_CHECKING:
     from proq_agent.common.dataset import GoalDataset
     from proq_agent.common.row_file import Rows
 
 SIZE = 4
-N_ROWS = 100_000  # that are looked at
 TOLERANCE = 1e-3  # of the length, and what varies less than that is constant
 UNIT = 0.95  # share of the rows that are of length one: simulators begin with a quaternion and noise on it
 
@@ -33,7 +34,7 @@ def find_quaternions(dataset: GoalDataset) -> tuple[int, ...]:
     """
     if dataset.device.type == "meta" or dataset.observations.shape[1] < SIZE:
         return ()
-    rows = _some(dataset.observations).double()
+    rows = some_rows(dataset.observations).double()
     off = (rows.unfold(1, SIZE, 1).square().sum(dim=-1) - 1.0).abs() > TOLERANCE
     unit = off.double().mean(dim=0) <= 1.0 - UNIT
     varies = (rows.std(dim=0) > TOLERANCE).unfold(0, SIZE, 1).all(dim=-1)
@@ -66,7 +67,7 @@ class OneSign(nn.Module):
     def fit(self, data: Rows) -> None:
         """Find the axis along which the data lie; for it, too, both signs are the same."""
         for start, reference in zip(self.starts, self.references, strict=True):
-            quaternions = _some(data)[:, start : start + SIZE].double()
+            quaternions = some_rows(data)[:, start : start + SIZE].double()
             axis = th.linalg.eigh(quaternions.T @ quaternions).eigenvectors[:, -1]
             reference.copy_(axis * axis[axis.abs().argmax()].sign())
 
@@ -79,9 +80,3 @@ class OneSign(nn.Module):
             turned = (quaternions * reference).sum(dim=-1, keepdim=True) < 0.0
             x = th.cat([before, th.where(turned, -quaternions, quaternions), after], dim=-1)
         return x
-
-
-def _some(rows: Rows) -> th.Tensor:
-    """Rows at equal distances, at most :data:`N_ROWS`."""
-    step = -(-len(rows) // N_ROWS)
-    return rows[th.arange(0, len(rows), step, device=rows.device)]

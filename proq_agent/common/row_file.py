@@ -22,6 +22,7 @@ except ImportError:  # Windows
 # Where rows come from a disk instead of the system's cache, many are asked for at once: disks are quick only then.
 N_READERS = 16
 COLD = 0.1  # share of the rows
+N_SOME = 100_000  # rows tell what the others are like
 
 
 class FloatFile:
@@ -218,3 +219,9 @@ Rows = th.Tensor | RowFile
 def whole(rows: Rows) -> th.Tensor:
     """All rows as one tensor."""
     return rows if isinstance(rows, th.Tensor) else th.cat(list(rows.split(1 << 16)))
+
+
+def some_rows(rows: Rows) -> th.Tensor:
+    """Rows at equal distances, at most :data:`N_SOME`."""
+    step = -(-len(rows) // N_SOME)
+    return rows[th.arange(0, len(rows), step, device=rows.device)]

@@ -12,6 +12,7 @@ from gymnasium import spaces
 from stable_baselines3.common.type_aliases import PyTorchObs, Schedule
 from torch import nn
 
+from proq_agent.common.clipping import AT_LIMIT
 from proq_agent.common.networks import MLP, FourierFeatures, Standardise
 from proq_agent.common.orientations import OneSign
 from proq_agent.common.policy_file import SavedPolicy
@@ -24,7 +25,6 @@ GoalRows = TypeVar("GoalRows", np.ndarray, th.Tensor)
 # Locations vary by about one over the whole map, but by far less over the short ways that the actor goes.
 DIFFERENCE_GAIN = 5.0
 N_TRIED = 1000  # keypoints of a file
-AT_LIMIT = 1.0 - 1e-5  # of actions scaled to [-1, 1]
 NO_WAY = 1e-3  # standardised coordinates that are closer than about that have no direction
 
 

@@ -17,6 +17,7 @@ from stable_baselines3.common.type_aliases import GymEnv, Schedule
 
 from proq_agent.chance.edges import ChanceEdge, edges_from_dicts
 from proq_agent.chance.separation import separate_chance
+from proq_agent.common.clipping import are_clipped
 from proq_agent.common.dataset import HELD_OUT, MAX_HELD_OUT, GoalDataset
 from proq_agent.common.distributed import is_main, own_rows
 from proq_agent.common.goal_limits import GoalLimits
@@ -212,15 +213,8 @@ class ProQ(OfflineAlgorithm):
         self.map_of: str | Sequence[int] = _map_of(map_of, dataset)
         if map_of is None and self.map_of == "observations" and verbose:
             print("goals and actions do not tell what comes next, observations do: the map is of these (map_of)")
-        if dataset is not None and self.map_of == "open goals" and "coordinates" not in self.policy_kwargs:
-            self.policy_kwargs["coordinates"] = needed_coordinates(dataset)
-            if verbose and (needed := self.policy_kwargs["coordinates"]):
-                print(f"goals leave open what hardly changes: the map is of coordinates {list(needed)} (policy_kwargs)")
-        told = "quaternions" in self.policy_kwargs
-        if dataset is not None and not told and (found := find_quaternions(dataset)):
-            self.policy_kwargs["quaternions"] = found
-            if verbose:
-                print(f"orientations begin at coordinates {list(found)} of observations (policy_kwargs.quaternions)")
+        if dataset is not None:
+            self._complete_policy(dataset)
         self.stochastic = stochastic
         self.held_out = held_out
         self.compile = compile
@@ -256,6 +250,22 @@ class ProQ(OfflineAlgorithm):
             raise ValueError("map_fraction and actor_fraction must add up to 1 or more: in between nothing is learned")
 
     # ---------------------------------------------------------------------------------------------------- building
+
+    def _complete_policy(self, dataset: GoalDataset) -> None:
+        """What ``policy_kwargs`` leave to the data."""
+        assert isinstance(self.action_space, spaces.Box)
+        left = {"coordinates", "quaternions", "clipped_actions"} - self.policy_kwargs.keys()
+        found: dict[str, tuple[Any, str]] = {}
+        if self.map_of == "open goals" and "coordinates" in left and (needed := needed_coordinates(dataset)):
+            found["coordinates"] = needed, f"goals leave open what hardly changes: the map is of {list(needed)}"
+        if "quaternions" in left and (starts := find_quaternions(dataset)):
+            found["quaternions"] = starts, f"orientations begin at coordinates {list(starts)} of observations"
+        if "clipped_actions" in left and are_clipped(dataset, self.action_space):
+            found["clipped_actions"] = True, "many actions lie at a limit of their range: they stand for all beyond it"
+        for name, (value, why) in found.items():
+            self.policy_kwargs[name] = value
+            if self.verbose:
+                print(f"{why} (policy_kwargs.{name})")
 
     @classmethod
     def acting_settings(cls, arguments: Mapping[str, Any]) -> tuple[str, ...]:

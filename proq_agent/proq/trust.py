@@ -23,7 +23,7 @@ SEED = 0
 LONGEST_LEAD = 400.0  # steps; trajectories seldom tell more about what was wanted
 HOPS = (5.0, 60.0)  # shortest and longest that are chosen: short ones find the way round corners
 # Share of what the goal tells about the logged action that is lost when the plan's next target is told instead.
-MAX_LOSS = 0.15
+MAX_LOSS = 0.1
 
 
 class Foretold(NamedTuple):

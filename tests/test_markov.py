@@ -104,7 +104,7 @@ def test_what_nobody_asks_for_and_hardly_changes_is_no_part_of_the_map(capsys):
     kwargs = {"keypoints": {"n": 4}, "policy_kwargs": {"hidden_sizes": [8]}, "device": "cpu", "seed": 0}
     model = ProQ(dataset=cart({PLACE: 0.5}), verbose=1, **kwargs)
     assert model.map_of == "open goals" and model.policy.coordinates == [PLACE, SHAKE]
-    assert "the map is of coordinates [0, 1] (policy_kwargs)" in capsys.readouterr().out
+    assert "the map is of coordinates [0, 1] (policy_kwargs.coordinates)" in capsys.readouterr().out
     told = ProQ(dataset=cart({PLACE: 0.5}), **kwargs | {"policy_kwargs": {"hidden_sizes": [8], "coordinates": None}})
     assert told.policy.coordinates is None
 

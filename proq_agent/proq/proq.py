@@ -257,7 +257,8 @@ class ProQ(OfflineAlgorithm):
         left = {"coordinates", "quaternions", "clipped_actions"} - self.policy_kwargs.keys()
         found: dict[str, tuple[Any, str]] = {}
         if self.map_of == "open goals" and "coordinates" in left and (needed := needed_coordinates(dataset)):
-            found["coordinates"] = needed, f"goals leave open what hardly changes: the map is of coordinates {list(needed)}"
+            of = f"the map is of coordinates {list(needed)}"
+            found["coordinates"] = needed, f"goals leave open what hardly changes: {of}"
         if "quaternions" in left and (starts := find_quaternions(dataset)):
             found["quaternions"] = starts, f"orientations begin at coordinates {list(starts)} of observations"
         if "clipped_actions" in left and are_clipped(dataset, self.action_space):

@@ -191,6 +191,18 @@ def test_who_is_stuck_goes_another_way_at_once():
     assert heads_for(navigator, START, GOAL)[0].tolist() == [[10.0, 0.0]]  # but by nobody else
 
 
+def test_who_is_stuck_on_the_straight_way_looks_for_another():
+    navigator, progress = ring(direct=True), None
+    for _ in range(3):
+        target, progress = heads_for(navigator, START, GOAL, progress)
+        assert target.tolist() == GOAL.tolist()
+    target, progress = heads_for(navigator, START, GOAL, progress)
+    assert target.tolist() == [[10.0, 0.0]]
+    assert heads_for(navigator, START, GOAL)[0].tolist() == GOAL.tolist()  # nobody else does
+    navigator.planner.block(box=([5.0, -1.0], [15.0, 1.0]))  # what is closed is so for who was stuck, too
+    assert heads_for(navigator, START, GOAL, progress)[0].tolist() == [[0.0, 10.0]]
+
+
 def test_an_agent_that_begins_anew_forgets_where_it_was_stuck():
     navigator, progress = ring(), None
     for _ in range(4):

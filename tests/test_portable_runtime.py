@@ -99,9 +99,10 @@ def goes(seen: dict[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
     return seen["achieved_goal"][None], seen["desired_goal"][None]
 
 
-def test_who_gets_no_closer_looks_for_another_way(tmp_path):
+@pytest.mark.parametrize("direct", [False, True])
+def test_who_gets_no_closer_looks_for_another_way(direct, tmp_path):
     agent = shipped("giant-navigate")
-    agent.set_planning(patience=3)
+    agent.set_planning(patience=3, direct=direct)
     export_agent(agent, tmp_path)
     runtime = Runtime(tmp_path)
     start, goal = (agent.planner.points[node].astype(np.float32) for node in (0, 50))

@@ -213,7 +213,7 @@ class Navigator:
         if found is None:
             *_, cost = snag = snags[-1]
             place, target = snag[:-1].astype(np.float32).reshape(2, -1)
-            planner = copy.copy(self._detour(snags[:-1]).planner)
+            planner = self._detour(snags[:-1]).planner.for_the_stuck()
             planner.avoid(place, target, cost)
             found = Navigator(planner, self._batch, self._single, self._goal_states)
             kept = np.clip(DETOUR_NODES // self.planner.n_nodes, MIN_DETOURS, MAX_DETOURS)

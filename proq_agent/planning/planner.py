@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import threading
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -67,13 +69,13 @@ class Planner:
         self.nodes: Places = goal_map.place(points)
         # The barrier holds on average; a keypoint that ψ takes for unreachable is no place to send anyone, and one
         # in a portal cannot be stood on.
-        barred = np.zeros(len(points), dtype=bool)
+        self.strays = np.zeros(len(points), dtype=bool)  #: ``[n_nodes]`` nodes that no plan uses, ever
         if settings.bar_strays:
-            barred[: len(keypoints)] = ~goal_map.reachable(keypoints)
-        barred |= bool(settings.direct)
+            self.strays[: len(keypoints)] = ~goal_map.reachable(keypoints)
         for edge in chance_edges:
             if edge.is_portal:
-                barred[: len(keypoints)] |= edge.contains(keypoints)
+                self.strays[: len(keypoints)] |= edge.contains(keypoints)
+        barred = self.strays | bool(settings.direct)
         graph: HopGraph
         self.landmarks: Landmarks | None = None  #: of a graph with many nodes
         hops: dict[str, Any] = {"bridges": settings.bridge_gaps, "blocked": barred}
@@ -82,12 +84,24 @@ class Planner:
             distances = goal_map.pairwise(self.nodes, self.nodes)
             graph = KeypointGraph(distances, **hops)
         else:
-            self.landmarks = Landmarks.among(goal_map, self.nodes, ~barred, N_LANDMARKS)
+            never = barred if settings.patience is None else self.strays
+            self.landmarks = Landmarks.among(goal_map, self.nodes, ~never, N_LANDMARKS)
             edges = near_edges(self.landmarks, settings.max_hop, settings.bridge_gaps)
             graph = SparseGraph(len(points), edges, **hops)
         self.snapshot = Snapshot(
             Closures(barred, self._snags(self.nodes[:0])), ChanceGraph(graph, chance_nodes, points)
         )
+
+    def for_the_stuck(self) -> Planner:
+        """
+        A copy for an agent that was stuck, with all that is closed here. One that headed straight for its goal has to
+        look for a way round: straight on leads nowhere.
+        """
+        other = copy.copy(self)
+        if self.settings.direct:
+            other.settings = replace(self.settings, direct=False)
+            other._change(lambda closures: replace(closures, barred=self.strays, version=closures.version + 1))
+        return other
 
     # ------------------------------------------------------------------------------------------------- as it is now
 

@@ -19,7 +19,8 @@ class PlanningSettings(Settings):
 
     :param max_hop: τ, the longest distance that is trusted as a single hop
     :param reach: a keypoint nearer than this is left for its successor
-    :param direct: head straight for the goal, whatever the map says: where it cannot be trusted
+    :param direct: head straight for the goal, whatever the map says: where it cannot be trusted. Who gets stuck so, see
+        ``patience``, looks for a way over the keypoints
     :param caution: a hop of length ``max_hop`` counts 1 + caution times its length when ways are compared, shorter hops
         less; the paper counts all alike
     :param patience: steps without progress after which the way is taken for closed and another one is looked for, see

@@ -93,7 +93,7 @@ def describe_map(agent: Any) -> dict[str, Any]:
         "graph": {
             "n_keypoints": policy.n_keypoints,
             "points": _plain(planner.points),
-            "barred": planner.snapshot.closures.barred.tolist(),
+            "barred": planner.strays.tolist(),
             "trusted_hop": graph.trusted_hop,
             "distances": _plain(planner.distances),
             "costs": _plain(planner.costs),

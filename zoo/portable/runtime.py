@@ -75,7 +75,8 @@ class Runtime(Networks):
         """For one who was stuck at some places: the ways between nodes, with all that is closed now."""
         settings, graph, self.snags = self.settings, self.graph, snags
         self.goal: Any = None  # the last one, and the ways there
-        closed = np.any([graph.barred, *(box.holds(self.nodes.points) for box in self.boxes)], axis=0)
+        barred = np.logical_or(graph.barred, settings.direct and not snags)  # straight to the goal, until that fails
+        closed = np.any([barred, *(box.holds(self.nodes.points) for box in self.boxes)], axis=0)
         self.longest_way = settings.max_hop * (1.0 + settings.caution) * (np.count_nonzero(~closed) + 1)
         self.miss = max(1e6, 100.0 * self.longest_way)  # what a goal that is missed costs
         self.ways = Ways(self, self.hops(self.nodes, self.nodes, graph.distances), closed)

@@ -23,7 +23,8 @@ def model():
     from proq_agent import ProQ
 
     walks = GridMaze(ONE_WAY_RING).random_walks(40, 30)
-    return ProQ(**TINY, learning_rate=5e-3, dataset=walks).learn(150, log_interval=None)
+    plain = {"policy_kwargs": TINY["policy_kwargs"] | {"clipped_actions": False}}
+    return ProQ(**TINY | plain, learning_rate=5e-3, dataset=walks).learn(150, log_interval=None)
 
 
 @pytest.fixture

@@ -24,7 +24,8 @@ def test_net_arch_is_the_hidden_layers_of_every_algorithm(algorithm: Any, walks:
     )
     assert [p.shape for p in model.policy.parameters()] == [p.shape for p in same.policy.parameters()]
     model.save(tmp_path / "agent")
-    assert algorithm.load(tmp_path / "agent", device="cpu").policy_kwargs == {"hidden_sizes": [8, 16]}
+    kwargs = algorithm.load(tmp_path / "agent", device="cpu").policy_kwargs
+    assert kwargs == same.policy_kwargs and kwargs["hidden_sizes"] == [8, 16]
 
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS)

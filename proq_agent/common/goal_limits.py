@@ -32,9 +32,7 @@ class GoalLimits(NamedTuple):
         low, high = (bound.cpu().numpy() for bound in dataset.achieved_goals.aminmax(dim=0))
         beyond = dataset.longest_step.cpu().numpy()  # what the data just missed is no other world
         spec, goal_dim = dataset.goal_spec, len(low)
-        open_ended = np.isfinite(spec.periods(goal_dim))
-        if spec.tolerance is not None:
-            open_ended |= np.isinf(spec.tolerances(goal_dim))
+        open_ended = np.isfinite(spec.periods(goal_dim)) | ~spec.asked(goal_dim)
         beyond = np.where(open_ended, np.float32(np.inf), beyond)
         return cls(low - beyond, high + beyond)
 

@@ -10,6 +10,7 @@ from gymnasium import spaces
 from stable_baselines3.common.type_aliases import PyTorchObs, Schedule
 from torch import nn
 
+from proq_agent.common.action_range import scale_actions
 from proq_agent.common.goal_networks import GoalActor
 from proq_agent.common.networks import FourierFeatures, Standardise
 from proq_agent.common.policy_file import SavedPolicy
@@ -100,9 +101,8 @@ class GoalPolicy(SavedPolicy):
 
         :param batch: a named tuple of tensors
         """
-        scaled = 2.0 * (batch.actions - self.action_low) / (self.action_high - self.action_low) - 1.0
         return batch._replace(
-            actions=scaled,
+            actions=scale_actions(batch.actions, self.action_low, self.action_high),
             **{name: self.observation_features(getattr(batch, name)) for name in self.batch_observations},
             **{name: self.goal_features(getattr(batch, name)) for name in self.batch_goals},
         )

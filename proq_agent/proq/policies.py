@@ -12,7 +12,7 @@ from gymnasium import spaces
 from stable_baselines3.common.type_aliases import PyTorchObs, Schedule
 from torch import nn
 
-from proq_agent.common.clipping import AT_LIMIT
+from proq_agent.common.action_range import AT_LIMIT, scale_actions
 from proq_agent.common.networks import MLP, FourierFeatures, Standardise
 from proq_agent.common.orientations import OneSign
 from proq_agent.common.policy_file import SavedPolicy
@@ -363,7 +363,7 @@ class ProQPolicy(SavedPolicy):
 
     def scale_actions(self, actions: th.Tensor) -> th.Tensor:
         """From the action space to [-1, 1]."""
-        return 2.0 * (actions - self.action_low) / (self.action_high - self.action_low) - 1.0
+        return scale_actions(actions, self.action_low, self.action_high)
 
     def act(
         self,

@@ -17,7 +17,7 @@ from stable_baselines3.common.type_aliases import GymEnv, Schedule
 
 from proq_agent.chance.edges import ChanceEdge, edges_from_dicts
 from proq_agent.chance.separation import separate_chance
-from proq_agent.common.clipping import are_clipped
+from proq_agent.common.action_range import are_clipped
 from proq_agent.common.dataset import HELD_OUT, MAX_HELD_OUT, GoalDataset
 from proq_agent.common.distributed import is_main, own_rows
 from proq_agent.common.goal_limits import GoalLimits
